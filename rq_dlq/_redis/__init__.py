@@ -1,7 +1,7 @@
 """The only package that talks to Redis: it runs steps, blocking or awaiting.
 
-The retries here replace redis-py's, which would silently run a script twice: here a repeated call is marked
-as a repetition (I12). Connections are redis-py's, without its command layer.
+The retries here replace those of redis-py, which would silently run a script twice: here a repeated call is
+marked as a repetition (I12). The connections are redis-py's, without its command layer.
 """
 
 from importlib import import_module
@@ -23,7 +23,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import the connections on first use: importing redis-py and asyncio takes as long as all the rest."""
+    """Import the connections on first use: redis-py and asyncio take as long to import as all the rest."""
     if name in _LATER:
         return getattr(import_module(_LATER[name]), name)
     message = f"module {__name__!r} has no attribute {name!r}"

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from rq_dlq._redis.exchange import Commands
     from rq_dlq._redis.roles import Role
 
-# Every role may send these: the check of rights, which does not check itself.
+# Every role may send these: they check the rights, so the check itself does not cover them.
 QUESTION: Commands = [(b"MULTI",), (b"DISCARD",)]
-# Every role may also send these, though not every server needs them: to check the server, to end a wait in
-# time, to select a database other than 0, to find the nodes of a cluster, to record the redriver.
+# Every role may also send these, though not every server needs them: to check the server, to end a wait on
+# time, to select a database other than 0, to find the nodes of a cluster, to record who starts a redrive.
 USEFUL: Commands = [
     (b"INFO",),
     (b"PING",),
@@ -29,8 +29,8 @@ USEFUL: Commands = [
     (b"ASKING",),
     (b"ACL", b"WHOAMI"),
 ]
-READS = "%R~"  # the right to only read a key; in Redis 7 and Valkey
-# The commands that need a key for more than reading. A script declares its keys for both.
+READS = "%R~"  # the right only to read a key; in Redis 7 and Valkey
+# The commands that need more than the right to read a key. A script declares its keys for both.
 CHANGES = frozenset(
     b"BLPOP DEL EVALSHA HDEL HINCRBY HSET HSETNX LPOP LPUSH LTRIM PERSIST PEXPIRE PSETEX RPUSH SADD SET SREM "
     b"UNLINK XADD XDEL XTRIM ZADD ZREM".split()

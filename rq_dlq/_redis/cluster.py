@@ -1,8 +1,9 @@
 """Routes commands to the nodes of a cluster, without sockets, for both colours.
 
-A route yields a node and commands for it, and is sent the replies. If the node cannot be reached, the error
-is thrown in. A command that a node redirects was not carried out: it is sent to the other node immediately.
-After any other failure the map is read again, and the caller repeats the step as a repetition (I12).
+A route is a generator: it yields a node with commands, and receives the replies. If the node cannot be
+reached, the error is thrown in. A command that a node redirects was not carried out: the other node gets it
+immediately. After any other failure the map is read again, and the caller repeats the step, marked as a
+repetition (I12).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Step, Steps
 
 SLOTS = 16_384
-REDIRECTIONS = 5  # in one exchange; then the caller waits before the next attempt
+REDIRECTIONS = 5  # the most in one exchange; after that the caller waits before the next attempt
 NO_KEY = {b"ACL", b"CLUSTER", b"CONFIG", b"INFO", b"PING", b"SCRIPT", b"TIME", b"WAIT"}
 
 
@@ -77,7 +78,7 @@ class Cluster:
         return sorted(filter(None, {*self.owners}))
 
     def node_of(self, slot: int | None) -> Node:
-        """The node of a slot; None: any node, preferably one that did not fail lately."""
+        """The node of a slot. For None it is any node, preferably one that has not failed lately."""
         if slot is not None and (owner := self.owners[slot]):
             return owner
         if not self.failures:
@@ -85,12 +86,12 @@ class Cluster:
         return min(dict.fromkeys(filter(None, self.owners)), key=self.failures.at, default=self.seed)
 
     def note_failure(self, node: Node, error: Exception) -> None:
-        """Note that a node could not be reached, so the map may be outdated; the error then names it."""
+        """Note that a node could not be reached, so the map may be outdated; name the node in the error."""
         self.suspect = node
         self.failures.note(node, at_node(error, str(node)))
 
     def rests(self, node: Node) -> Exception | None:
-        """The error of a node that failed a moment ago, which low-priority calls do not try again."""
+        """The error of a node that failed recently: calls that can wait do not try it yet. Otherwise None."""
         if failure := self.failures.recent(node):
             self.suspect = node  # a replica may have replaced it
         return failure
@@ -104,7 +105,7 @@ class Cluster:
         return None
 
     def look(self) -> Generator[tuple[Node, Commands], list[Any], None]:
-        """Read the map. Failed nodes are asked last, the most recent failure at the very end.
+        """Read the map. Failed nodes are asked last, the one that failed most recently at the very end.
 
         Raises:
             ConnectionError, TimeoutError: no node can be reached.
@@ -160,7 +161,7 @@ class Unit:
         key: the position of the command with the key; None: no command has a key.
         slot: the slot of the key.
         shared: the key belongs to the namespace, not to a queue.
-        asked: the node must be asked to run the command before it owns the slot.
+        asked: the node that must be asked (ASKING) to run the command before it owns the slot.
     """
 
     indices: list[int] = field(default_factory=list[int])
@@ -186,11 +187,11 @@ class Unit:
 
 
 def route(cluster: Cluster, commands: Commands, *, apart: bool = False) -> Route:
-    """Send each command to the node that has its key; returns the replies in order, errors among them.
+    """Send each command to the node that has its key; returns the replies in order, including errors.
 
     Queues are independent, so commands for several queues are grouped by node. A key without a hash tag
-    belongs to all queues: a command on it keeps its position in the order, so that a write precedes the reads
-    after it.
+    belongs to all queues: a command on it keeps its place in the order, so that a write is carried out before
+    later reads.
 
     Args:
         apart: if a node cannot be reached, the error is the reply to its commands, and the others continue.
@@ -246,7 +247,7 @@ def _said(
 
 
 def _units(commands: Commands) -> list[Unit]:
-    """Group commands: one without a key joins the next one with a key, a WAIT the one before."""
+    """Group commands: a command without a key joins the next one with a key, a WAIT the previous one."""
     units: list[Unit] = []
     unit = Unit()
     for index, command in enumerate(commands):

@@ -20,8 +20,8 @@ def as_reply(error: Exception) -> Exception:
     """A server's error as a reply.
 
     Raises:
-        Passing: the server is now a replica, so the caller drops its connections and finds the master again;
-            or it is loading its data, and redis-py has closed the connection.
+        Passing: the server is now a replica, so the caller drops its connections and looks for the master; or
+            it is loading its data, and redis-py has closed the connection.
     """
     if code_of(error) == "READONLY" or isinstance(error, exceptions.BusyLoadingError):
         raise refusal(error) from None
@@ -37,25 +37,25 @@ def bounded(connection: Any) -> bool:
 
 
 def socket_of(connection: Any) -> Any:
-    """An object that identifies a connection from connecting to disconnecting."""
+    """An object that identifies a connection until it disconnects."""
     found = getattr(connection, "_sock", None) or getattr(connection, "_writer", None)
     return found or _NoSocket()
 
 
 class _NoSocket:
-    """Equal to no other object, so it is always new."""
+    """It equals no other object, so a connection with it always counts as new."""
 
 
 def set_timeout(connection: Any, seconds: float | None) -> None:
     """Set how long a connection waits for a reply."""
     connection.socket_timeout = seconds
     settimeout = getattr(getattr(connection, "_sock", None), "settimeout", None)
-    if settimeout is not None:  # a connected blocking socket, not that of fakeredis
+    if settimeout is not None:  # a connected blocking socket; fakeredis has none
         settimeout(seconds)
 
 
 def arguments(pool: Any) -> tuple[str, ...]:
-    """The arguments of a pool's `get_connection`: before redis-py 5.3 a command's name."""
+    """The arguments for a pool's `get_connection`: before redis-py 5.3, the name of a command."""
     parameters = inspect.signature(pool.get_connection).parameters.values()
     wants = any(one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD for one in parameters)
     return ("EVALSHA",) if wants else ()

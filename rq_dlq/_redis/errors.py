@@ -1,4 +1,4 @@
-"""The meaning of server and network errors: repeat the call, or raise an error for the user."""
+"""Decides what server and network errors mean: repeat the call, or raise an error for the user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rq_dlq.errors import BrokerRefused, BrokerUnavailable, CrossSlot
 
 E = TypeVar("E", bound=BaseException)
 
-# The codes of temporary states, and what to do if one persists.
+# The codes of temporary states, and the advice if one persists.
 _PASSES = {
     "LOADING": "it is loading its data: wait until it has",
     "READONLY": "it is a replica: wait for a failover to end, or use the URL of the master",
@@ -45,8 +45,8 @@ _CROSS_SLOT = (
     "hash tag, as in {shop}.orders and {shop}.invoices"
 )
 
-# redis-py has classes for some codes, and removes the code from their text. Which codes depends on its
-# version.
+# redis-py has classes for some codes, which depend on its version, and removes the code from the text of
+# those errors.
 _KINDS: dict[str, type[exceptions.RedisError]] = {
     "OOM": exceptions.OutOfMemoryError,
     "LOADING": exceptions.BusyLoadingError,
@@ -73,7 +73,7 @@ _TLS = {
     r"(?i)certificate.required": "requires client certificates: add ssl_certfile=… and ssl_keyfile=… "
     "to the URL",
 }
-"""TLS errors, and what to do."""
+"""TLS errors, and the advice for each."""
 
 # Older servers wrap the error of a command in a script: "ERR Error running script …: -OOM …"
 # Removes the address, which is in the URL and may contain part of a wrongly split password.
@@ -94,9 +94,9 @@ class Passing(Exception):  # noqa: N818 - never leaves this package
 
 
 class Unheard(exceptions.ConnectionError):
-    """There was no connection, or it broke before the whole call was written: the server got no call.
+    """There was no connection, or it broke before the whole call was written: the server received no call.
 
-    See its cause.
+    The cause of this error is the network error.
     """
 
 
@@ -108,7 +108,7 @@ _FINAL = (exceptions.AuthenticationError, exceptions.AuthorizationError)
 
 
 def is_final(error: BaseException) -> bool:
-    """Whether the server rejects this user. On a Unix socket redis-py may report that only as the cause."""
+    """Whether the server rejects this user. On a Unix socket redis-py may report this only as the cause."""
     return isinstance(error, _FINAL) or (error.__cause__ is not None and is_final(error.__cause__))
 
 
@@ -147,14 +147,14 @@ def refusal(error: Exception, command: Sequence[Any] = ()) -> Exception:
 
 
 def node_unavailable(url: str, error: Passing) -> NodeUnavailable:
-    """The same for a node of a cluster, whose other nodes may be reachable."""
+    """The error for an unreachable node of a cluster; other nodes may be reachable."""
     found = NodeUnavailable(str(unavailable(url, error)))
     found.node = error.node
     return found
 
 
 def at_node(error: E, node: str) -> E:
-    """The error, which then names the node of the cluster that raised it."""
+    """Make an error name the node of the cluster that raised it; returns the error."""
     error.__dict__["_rq_dlq_node"] = node
     return error
 
@@ -177,7 +177,7 @@ def unavailable(url: str, error: BaseException) -> Exception:
     if is_final(error):
         return BrokerRefused(f"{place}: {_ADVICE[_why_not_let_in(reason)]}")
     if isinstance(error, exceptions.ConnectionError) and code_of(error) in _PASSES:
-        error = refusal(error)  # a new connection was refused here as well
+        error = refusal(error)  # also here, a new connection was refused
     found = BrokerUnavailable(_what_to_do(place, error, reason, START_NODE if node else START))
     found.node = node or ""
     return found

@@ -29,7 +29,7 @@ def perform(step: Step, scripts: Scripts, *, repeated: bool, timeout: float | No
     """Carry out a step; returns its result.
 
     Args:
-        timeout: seconds after which a connection stops waiting for a reply; a `Wait` is shortened to less.
+        timeout: seconds after which a connection stops waiting for a reply; a `Wait` takes at most half.
     """
     if isinstance(step, Wait):
         began = time.monotonic()
@@ -49,7 +49,7 @@ def exchange(calls: Calls, scripts: Scripts, *, repeated: bool, apart: bool = Fa
     """Send calls and read their replies; scripts missing on the server are loaded.
 
     Args:
-        apart: a temporary error of a call is its result.
+        apart: a temporary error of a call becomes its result.
     """
     commands = [call.command(scripts) for call in calls]
     replies = yield commands
@@ -57,7 +57,7 @@ def exchange(calls: Calls, scripts: Scripts, *, repeated: bool, apart: bool = Fa
         return [call.read(reply, repeated) for call, reply in zip(calls, replies, strict=True)]
     unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
     if unknown:
-        # A plain command may refer to the calls before it (a WAIT): it is repeated with them.
+        # A plain command may depend on the calls before it (a WAIT): it is repeated with them.
         again = [i for i in range(unknown[0], len(calls)) if i in unknown or isinstance(calls[i], Command)]
         # Each script is loaded right before its call, so that in a cluster both reach the same node.
         loads = {
@@ -82,12 +82,12 @@ def exchange(calls: Calls, scripts: Scripts, *, repeated: bool, apart: bool = Fa
 
 
 def _failure(reply: Exception, command: tuple[Any, ...]) -> Exception:
-    """The error for an error reply. In a cluster it may mean that a node does not answer."""
+    """The error for an error reply; in a cluster, also for a node that does not answer."""
     return reply if isinstance(reply, Passing) else refusal(reply, command)
 
 
 def conversation(steps: Steps[Any], scripts: Scripts) -> Exchange:
-    """Run steps to their end as one exchange, on one connection; returns their result."""
+    """Run steps to their end as one exchange on one connection; returns their result."""
     return drive(steps, partial(perform, scripts=scripts, repeated=False))
 
 
@@ -111,7 +111,7 @@ def _words(command: tuple[Any, ...]) -> bytes:
 
 
 def _packed_ids(command: tuple[Any, ...]) -> bytes:
-    """An HMGET: a join is ten times as fast if its fields have the same length, as most ids have."""
+    """An HMGET. If its fields have the same length, as most ids do, a join is ten times as fast."""
     ids = command[2:]
     if {*map(type, ids)} != {bytes} or len(lengths := {*map(len, ids)}) != 1:
         return _pack(command)

@@ -1,6 +1,6 @@
 """The recent failures of a cluster's nodes, which all connections of a broker share.
 
-An up-to-date map may still have a dead node: there may be no replica to replace it.
+An up-to-date map may still contain a dead node: there may be no replica to replace it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TypeAlias
 from rq_dlq._redis.errors import Passing, is_final
 
 Address: TypeAlias = tuple[str, int]
-REST, LONGEST = 10.0, 60.0  # seconds; a frozen node costs a timeout each time it is asked
+REST, LONGEST = 10.0, 60.0  # seconds; each call to a frozen node costs a timeout
 NEVER = (float("-inf"), Passing(), REST / 2)
 
 
 @dataclass
 class Failures:
-    """The nodes that have not answered since they failed. Each failure doubles a node's rest.
+    """The nodes that have not answered since they failed. Each failure after a rest doubles the next rest.
 
     Attributes:
         clock: seconds; tests pass another one.
@@ -34,12 +34,12 @@ class Failures:
         """Note that a node could not be reached."""
         at, _, rest = self._last.get(node, NEVER)
         now = self.clock()
-        if now - at >= rest:  # otherwise an urgent call asked it early
+        if now - at >= rest:  # otherwise an urgent call asked the node early
             rest = min(LONGEST, 2 * rest)
         self._last[node] = now, error, rest
 
     def forget(self, node: Address) -> None:
-        """A node answers."""
+        """Note that a node answers."""
         self._last.pop(node, None)
 
     def __bool__(self) -> bool:
@@ -50,7 +50,7 @@ class Failures:
         return self._last.get(node, NEVER)[0]
 
     def recent(self, node: Address) -> Exception | None:
-        """The error of a node that failed a moment ago, which low-priority calls do not try again."""
+        """The error of a node that is resting after a failure: calls that can wait do not try it."""
         at, error, rest = self._last.get(node, NEVER)
         return silence(node, error) if self.clock() - at < rest else None
 

@@ -22,8 +22,8 @@ TAKE_IN = ("send", "commit", "commit_job")  # the scripts whose callers rely on 
 class Guard:
     """Checks a server again before it accepts messages: on each new connection, and twice a minute.
 
-    A server that was restarted, or that replaced another one, is reached by a new connection. So the result
-    of a check holds only for its connection, and a send uses a checked connection. Calls that only settle or
+    A server that was restarted, or that replaced another one, is always reached by a new connection. So a
+    check is valid only for its connection, and a send uses a checked connection. Calls that only settle or
     read messages are not delayed.
 
     Args:
@@ -38,7 +38,7 @@ class Guard:
         self.clock = time.monotonic
         self._check, self._scripts = check, scripts
         self._guarded = frozenset(scripts[name].sha for name in TAKE_IN)
-        # By socket, since a pool reconnects the same object.
+        # By socket, since a pool reconnects the same connection object.
         self._good_until: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
 
     def due(self, connection: Any, commands: Commands) -> bool:
@@ -49,7 +49,7 @@ class Guard:
         return False
 
     def look(self, connection: Any) -> Exchange:
-        """Check the server at the other end of this connection.
+        """Check the server that this connection reaches.
 
         Raises:
             BrokerRefused: it cannot provide the durability.

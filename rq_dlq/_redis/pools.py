@@ -1,4 +1,4 @@
-"""redis-py's connection pools from a URL, in either colour.
+"""Makes redis-py's connection pools from a URL, for both colours.
 
 redis://user:password@host:port/db, rediss://… (TLS, with redis-py's options as parameters),
 unix://user:password@/path?db=0, and through Sentinel
@@ -8,7 +8,7 @@ and rediss://.
 
 from __future__ import annotations
 
-import encodings.idna  # noqa: F401 - Python encodes the name of a host
+import encodings.idna  # noqa: F401 - Python encodes host names with it
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,24 +31,24 @@ from rq_dlq._redis.urls import as_redis, check_host, check_marks, check_options,
 from rq_dlq.core.steps.step import MAX_BLOCK
 
 _DRIVER: dict[str, Any] = {}
-with suppress(ImportError):  # since 7.2, redis-py would read its own version from disk for each connection
+with suppress(ImportError):  # redis-py 7.2 and later would read its own version from disk for each connection
     from redis.driver_info import DriverInfo
 
     _DRIVER["driver_info"] = DriverInfo()
 
-# Its lazy imports are done now: a child forked during an import would inherit it locked.
+# Do its lazy imports now: a child that is forked during an import would inherit the import lock.
 resources.files("rq_dlq")  # for the Lua files
 
 SOCKET_TIMEOUT = 5.0  # seconds
 CONNECT_TIMEOUT = 2.0
-HASTY = 1.0  # seconds, for the last calls of a program
+HASTY = 1.0  # the timeout for the last calls of a program, seconds
 SHORTEST_TIMEOUT = 2 * MAX_BLOCK / 1000  # a server in a blocking call must not look dead
 SENTINEL_PORT = 26_379
 SENTINEL_TIMEOUT = 1.0  # seconds until the next sentinel is asked
 
 
 class _Sentinels(redis.sentinel.Sentinel):
-    """The sentinels, which know the master. The errors are ours: redis-py 6 and 7 show passwords."""
+    """The sentinels, which know the master. The errors are our own: redis-py 6 and 7 show passwords."""
 
     def discover_master(self, service_name: str) -> Any:
         """The master's host and port."""
@@ -71,8 +71,8 @@ class _AsyncSentinels(redis.asyncio.sentinel.Sentinel):
         return found
 
 
-# READONLY stays a refusal. redis-py would turn it into a connection error, after which it is unknown whether
-# the command was carried out.
+# READONLY remains a refusal. redis-py would turn it into a connection error: then it is unknown whether the
+# command was carried out.
 class _Connection(redis.sentinel.SentinelManagedConnection):
     read_response: Any = redis.Connection.read_response
 
@@ -170,7 +170,7 @@ def _settings(url: str, colour: Colour) -> dict[str, Any]:
         "socket_connect_timeout": CONNECT_TIMEOUT,
         "protocol": 2,
         "health_check_interval": 0,
-        "max_connections": 1 << 20,  # a worker uses one per thread; redis-py 8 would stop at 100
+        "max_connections": 1 << 20,  # a worker uses one connection per thread; redis-py 8 has a limit of 100
         **_DRIVER,
         **given,
         "socket_timeout": max(given.get("socket_timeout", SOCKET_TIMEOUT), SHORTEST_TIMEOUT),

@@ -1,8 +1,8 @@
 """Checks the rights of the Redis user before a script runs for the first time.
 
 A script that lacks a right stops halfway, with half of its work done. So before its first run, its commands
-are queued in a transaction, which is then discarded: the server checks rights when it queues a command, and
-runs none.
+are queued in a transaction, which is then discarded: the server checks the rights when it queues a command,
+and runs no command.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ARGUMENTS = {
     3: b"XADD",
 }
 FORMS = {name: (b"0",) * count for count, names in _ARGUMENTS.items() for name in names.split()}
-# A consumer that claims must also settle, so all of these rights are checked before the first claim.
+# A consumer that claims must also settle, so the rights for all of these are checked before its first claim.
 _AFTER = {"claim": ("ack", "nack", "poison", "release", "pass_on", "extend")}
 # The plain commands that write.
 WRITES = frozenset(b"DEL HDEL HINCRBY HSET HSETNX LPOP LTRIM PEXPIRE RPUSH SADD SET SREM XADD XTRIM".split())
@@ -81,7 +81,7 @@ class Rights:
         self.proven |= {call.script for call in calls if isinstance(call, Call)}
 
     def forget(self) -> None:
-        """Check again: the next connection may reach another server, or a right may have been revoked."""
+        """Forget all checks: the next connection may reach another server, or a right may be revoked."""
         self.proven.clear()
         self._granted.clear()
 
@@ -103,8 +103,8 @@ def trials(names: Iterable[bytes], key: str) -> Iterator[tuple[Any, ...]]:
 def refused(commands: Commands) -> Generator[Commands, list[Any], list[str]]:
     """Queue commands in a transaction and discard it; returns the missing rights.
 
-    Run it on one connection, and close that after an error: a transaction may be open. Through a proxy
-    without transactions nothing can be checked, and the list is empty.
+    Run it on one connection, and close that connection after an error: a transaction may be open. A proxy may
+    not support transactions: then nothing can be checked, and the list is empty.
 
     Raises:
         MissingRights: the user has no right to MULTI or DISCARD.

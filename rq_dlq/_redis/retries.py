@@ -17,7 +17,7 @@ class Retries:
         attempts: the number of tries; None: no limit.
         seconds: the time from the first to the last try; None: no limit.
         until: once this is set, there are no more tries, except a second one if the first did not time out:
-            it may have used a connection that broke long before.
+            the first may have used a connection that broke long before.
     """
 
     attempts: int | None = 3
@@ -26,7 +26,7 @@ class Retries:
 
     def end_with(self, error: BaseException) -> bool:
         """Whether the first try is the last one, after this error."""
-        from rq_dlq._redis.errors import timed_out  # noqa: PLC0415 - not before there are connections
+        from rq_dlq._redis.errors import timed_out  # noqa: PLC0415 - only when there are connections
 
         over = self.until is not None and self.until.is_set()
         return self.attempts == 1 or (over and timed_out(error))
@@ -38,7 +38,7 @@ class Retries:
 
     def settings(self) -> dict[str, Any]:
         """The settings for tenacity, for the tries after the first."""
-        import tenacity  # noqa: PLC0415 - not before there are connections
+        import tenacity  # noqa: PLC0415 - only when there are connections
 
         from rq_dlq._redis.errors import TRANSIENT, is_final  # noqa: PLC0415 - the same
 

@@ -35,14 +35,14 @@ def right_of(command: Sequence[Any]) -> str:
 
 
 def keys_of(command: Sequence[Any]) -> list[str]:
-    """The keys of one of our commands."""
+    """The keys in one of our commands."""
     if command[0] == b"EVALSHA":
         return [_text(key) for key in command[3 : 3 + command[2]]]
     return [] if command[0] in WITHOUT_KEY else [_text(key) for key in command[1:2]]
 
 
 def channels_of(command: Sequence[Any]) -> list[str]:
-    """The channels of one of our commands."""
+    """The channels in one of our commands."""
     return [_text(name) for name in command[1:2]] if command[0] in ON_CHANNELS else []
 
 
@@ -63,7 +63,7 @@ def _text(part: object) -> str:
 
 
 def missing(rights: Sequence[str]) -> MissingRights:
-    """The error that names these rights."""
+    """The error for these missing rights."""
     message = (
         f"the Redis user lacks {' '.join(rights)}: nothing was done. Grant it with ACL SETUSER, or grant all "
         "rights of its role: `rq-dlq acl` prints the line"
@@ -72,7 +72,7 @@ def missing(rights: Sequence[str]) -> MissingRights:
 
 
 def denial(reply: Exception, command: Sequence[Any]) -> MissingRights | None:
-    """The error for a command without the right; None: the reply is another error."""
+    """The error if the user has no right to a command; None: the reply is another error."""
     text = str(reply)
     if _IN_SCRIPT.search(text):
         message = (

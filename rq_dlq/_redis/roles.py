@@ -1,7 +1,7 @@
 """The roles of Redis users: producer, consumer, maintenance and read-only.
 
-A role is defined by the calls of its programs: scripts, whose commands are read from their text, and plain
-commands. The role's ACL line (`acl`) and the check for missing rights follow from these.
+The calls of its programs define a role: scripts, whose commands are read from their text, and plain commands.
+The role's ACL line (`acl`) and the check for missing rights are derived from these.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ class Tries:
     """The outcomes of the tries of a step so far.
 
     Attributes:
-        indeterminate: a try may have been carried out. A single call was not if no server received it or the
-            server refused it; if there are several calls, others may have been.
+        indeterminate: a try may have been carried out. A single call was not carried out if no server
+            received it, or if the server refused it; with several calls, others may have been.
     """
 
     def __init__(self, step: Step) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from rq_dlq.errors import ConfigurationError
 
-# A parameter that may be secret, up to one that is not: a secret may contain an unescaped "&".
+# A parameter that may be secret, up to the next one that is not: a secret may contain an unescaped "&".
 _SHOWN = (
     r"db|protocol|client_name|max_connections|retry_on_\w+|(?:socket_|health_check_)?(?:timeout|interval)"
     r"|socket_(?:connect_timeout|read_size|keepalive)|(?:decode|legacy)_responses|(?:sentinel_)?username"
@@ -18,14 +18,14 @@ _SHOWN = (
 )
 _PARAMETER = re.compile(rf"([?&;](?!(?:{_SHOWN})=)[^=&;]*=)(?:(?!&(?:{_SHOWN})=).)*", re.DOTALL)
 
-# Hosts with at most a port. Any other text after a colon may be a password without its @.
+# Hosts, with or without a port. Any other text after a colon may be a password whose @ is missing.
 _PLAIN = re.compile(r"(?>(?:[\w+-]+://)?)(?:\[[\w:.%]*\]|[^:/?#]*)(?::\d+)?(?:[/?#,].*)?", re.DOTALL)
 
 
 def masked(url: str) -> str:
     """The URL without its passwords, even if the URL is not valid."""
     head, at, tail = _PARAMETER.sub(r"\1***", url).rpartition("@")
-    if not at and ("@" in url or not _PLAIN.fullmatch(tail)):  # a password that looks like another part
+    if not at and ("@" in url or not _PLAIN.fullmatch(tail)):  # a password may look like another part
         scheme, slashes, _ = url.partition("://") if "://" in url else ("", "", url)
         return f"{scheme}{slashes}***"
     if not at:
@@ -49,7 +49,7 @@ def check_scheme(url: str) -> None:
     """Check that a URL has a scheme of Redis.
 
     Raises:
-        ConfigurationError: it does not; the error shows no password.
+        ConfigurationError: it has another scheme; the error shows no password.
     """
     if not as_redis(url).startswith(_SCHEMES):
         raise ConfigurationError(_refusal(url, "it does not begin with redis://"))
@@ -87,14 +87,14 @@ _INVALID = re.compile(r"Invalid value for '(\w+)'")  # in redis-py's errors, whi
 
 
 class UnusableError(ValueError):
-    """A problem of a URL; the text quotes no parts that may be secret."""
+    """A problem with a URL; the text quotes no part that may be secret."""
 
 
 def check_marks(url: str) -> None:
-    """Check that no special character ended a password: redis-py silently drops the rest.
+    """Check that a password contains no special character: redis-py would silently drop what follows it.
 
     Raises:
-        UnusableError: a `#`, a `/` or a `?` ended it.
+        UnusableError: it contains a `#`, a `/` or a `?`.
     """
     before, _, parameters = url.partition("?")
     host, _, path = before.partition("://")[2].partition("/")
@@ -118,10 +118,10 @@ def check_path(url: str) -> None:
 
 
 def check_host(host: str) -> str:
-    """The host, if it can be looked up; for other hosts a socket would not raise a network error.
+    """The host, if it can be looked up; with any other host a socket would not raise a network error.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: it cannot be looked up.
     """
     try:
         host.encode("idna")

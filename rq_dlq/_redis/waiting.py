@@ -1,4 +1,4 @@
-"""The callers in this process that wait for ends of messages, and the work of their listener."""
+"""The callers in this process that wait for messages to end, and the work of their listener."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from rq_dlq.core.results.calls import Found
     from rq_dlq.core.steps.step import Steps
 
-LOOK_EVERY = 1.0  # seconds; the delay after a lost notification
+LOOK_EVERY = 1.0  # seconds; the longest delay after a lost notification
 
 
 class Place(NamedTuple):
-    """The place of a waiting caller, and the steps needed for it.
+    """A waiting caller, and what it must do.
 
     Attributes:
         future: receives the end of the message.
-        starts: the process has no listener yet.
-        tell: the channel on which to notify the listener; empty: it polls soon anyway.
+        starts: the process has no listener yet, so the caller must start one.
+        tell: the channel on which to notify the listener; empty: the listener polls soon anyway.
     """
 
     future: Future[bytes]
@@ -49,8 +49,8 @@ class _Message:
 class Waiting:
     """The waiting callers of a broker, by the channels of their messages; thread-safe.
 
-    One listener serves all: it subscribes to the channels, and polls when a subscription has begun, and every
-    second.
+    One listener serves all callers: it subscribes to the channels, and polls every second and when a
+    subscription has begun.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Waiting:
         self._messages: dict[str, _Message] = {}
         self._begun: set[str] = set()  # channels whose subscription has begun since the last poll
         self._own = ""  # the channel that announces a new caller; empty: no listener
-        self._rests = False  # the listener sees new callers only after a notification
+        self._rests = False  # the listener must be notified of new callers
 
     def add(self, keys: QueueKeys, message_id: str) -> Place:
         """Register a caller that waits for a message."""
@@ -112,7 +112,7 @@ class Waiting:
             self._own, self._rests = "", False
 
     def subscribed(self, channel: str) -> None:
-        """Note that a subscription has begun: ends published before it must be polled for."""
+        """Note that a subscription has begun: ends that were published earlier must be polled."""
         self._begun.add(channel)
 
     def heard(self, channel: str, end: bytes) -> None:
@@ -127,7 +127,7 @@ class Waiting:
         """Poll the ends of messages: of all, or of those whose subscription has begun.
 
         Returns:
-            Whether an end was found that was not published, though the subscription had begun before.
+            Whether a poll found an end that was not received, although the subscription had begun before.
         """
         with self._lock:
             begun, self._begun = self._begun, set()

@@ -1,4 +1,4 @@
-"""Checks whether a server is fit for queues and what it may lose, with advice.
+"""Checks whether a server is suitable for queues, and which data it may lose; gives advice.
 
 A check is a value. `rq-dlq doctor` prints all checks; workers and maintenance repeat those whose result can
 change while a server runs.

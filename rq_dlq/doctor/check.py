@@ -16,10 +16,10 @@ class Check:
 
     Attributes:
         state: fail: queues do not work here, or lack the chosen durability. warn: they work, but read the
-            advice; or the server does not report it. ok: no problem.
+            advice; or the server does not report the facts. ok: no problem.
         found: the finding, with figures.
         advice: what to do. It contains no changing figures: the same fault has the same advice, so that a
-            watch reports it once.
+            `Watch` reports it once.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Check:
 
 
 def untold(name: str, command: str = "INFO") -> Check:
-    """The check whose result is unknown because the server refuses the command that reports it."""
+    """A check without a result, because the server refuses the command that it needs."""
     right = command.lower().replace(" ", "|")
     return Check(
         name, "warn", "unknown: the server does not report it", f"grant this user {command} (+{right})"

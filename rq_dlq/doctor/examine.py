@@ -39,8 +39,8 @@ def examine(broker: Broker, queue: str = "doctor") -> Iterator[Check]:
     """Run all checks, without permanent changes.
 
     Args:
-        broker: the server is checked for its durability; with "memory" the check lists the needs of each
-            profile.
+        broker: the server is checked for the durability of this broker; with "memory" the check lists the
+            requirements of each profile.
         queue: the rights are checked for the keys of this queue, which is not changed.
 
     Raises:

@@ -15,7 +15,7 @@ from rq_dlq.errors import BrokerRefused
 if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
 
-MOST_LAG = 10  # seconds of silence after which a replica no longer counts; Redis' own default
+MOST_LAG = 10  # seconds without a confirmation after which a replica no longer counts, as in Redis by default
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Replica:
 
     @property
     def online(self) -> bool:
-        """Whether it has all data of the master, except data in transit."""
+        """Whether it has all data of the master, except for data in transit."""
         return self.state == "online" and 0 <= self.lag <= MOST_LAG
 
 
@@ -46,7 +46,7 @@ class Facts:
     Attributes:
         info: the reply to INFO; empty if this user has no right to run it.
         config: part of CONFIG GET; None: this user has no right to run it, or it was not read.
-        cluster: the reply to CLUSTER INFO; empty without a cluster, or without the right.
+        cluster: the reply to CLUSTER INFO; empty: there is no cluster, or this user has no right to run it.
     """
 
     info: Mapping[str, str]
@@ -55,7 +55,7 @@ class Facts:
 
     @property
     def name(self) -> str:
-        """Redis, Valkey or another one, in lower case."""
+        """The kind of server, in lower case: redis, valkey or another one."""
         return self.info.get("server_name", "redis")
 
     @property
@@ -65,7 +65,7 @@ class Facts:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """The same as numbers."""
+        """The version as numbers."""
         return version_of(self.release)
 
     @property

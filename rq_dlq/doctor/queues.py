@@ -1,4 +1,4 @@
-"""Checks for messages that breakers, pauses and keys hold up, and for ignored keys and dependencies."""
+"""Checks for messages held up by breakers, pauses and keys, and for ignored keys and dependencies."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.key import Of
 
-SAMPLE: Final = 5  # messages of each state of a queue
+SAMPLE: Final = 5  # messages examined in each state of a queue
 SHOWN: Final = 10  # lines
-PATIENCE: Final = 600_000  # milliseconds for which a message waits for others of its key before it is told
+PATIENCE: Final = 600_000  # milliseconds that a message may wait for others of its key without a report
 HEEDED_BY: Final[dict[Of, str]] = {"key": "--per-key order", "dependency": "--breaker on"}
 
 
@@ -59,7 +59,7 @@ def _closed(namespace: str, names: Sequence[str]) -> Steps[list[str | Unreachabl
 
 
 def held_up(settings: BrokerSettings) -> Steps[Check]:
-    """Whether keys have held up their messages for long; it looks at the longest ones of each queue."""
+    """Whether keys have held up messages for long; examines the keys with most messages of each queue."""
     families: list[str] = yield queue_calls.registered(settings.namespace)
     found = (yield from each_queue(families, partial(_held_up, settings))) if families else []
     said = [one for one in found if isinstance(one, str)]
@@ -86,7 +86,7 @@ def _held_up(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str |
 
 
 def ignored(settings: BrokerSettings) -> Steps[Check]:
-    """Whether queues ignore keys or dependencies, from a few messages of each."""
+    """Whether queues ignore keys or dependencies; examines a few messages of each queue."""
     families: list[str] = yield queue_calls.registered(settings.namespace)
     found = (yield from each_queue(families, partial(_ignored, settings))) if families else []
     said = [one for one in found if isinstance(one, str)]

@@ -46,7 +46,7 @@ def eviction(facts: Facts, *, required: bool = True) -> Check:
     return Check("eviction", "fail" if required else "warn", found, advice)
 
 
-_LOSSES = {  # with advice
+_LOSSES = {  # each with advice
     "always": ("a crash loses no confirmed message", ""),
     "everysec": ("a crash of the machine may lose the last second or two", ""),
     "no": (
@@ -61,7 +61,7 @@ _LOSSES = {  # with advice
 
 
 def persistence(facts: Facts) -> Check:
-    """Whether the server writes to its disk, and whether the last writes succeeded."""
+    """Whether the server writes to disk, and whether its last writes succeeded."""
     if "aof_enabled" not in facts.info:
         return untold("persistence")
     for name, what in (("aof_last_write_status", "append-only file"), ("rdb_last_bgsave_status", "snapshot")):
@@ -87,7 +87,7 @@ def persistence(facts: Facts) -> Check:
 
 
 def cluster(facts: Facts) -> Check:
-    """Whether all slots are served; for a node of a cluster only."""
+    """Whether all slots are served; only for a node of a cluster."""
     state, covered = facts.cluster.get("cluster_state"), facts.cluster.get("cluster_slots_ok", "0")
     if state is None:
         return untold("cluster", "CLUSTER INFO")
@@ -134,7 +134,7 @@ def _described(replica: Replica) -> str:
 
 
 def _least(facts: Facts, wanted: int) -> Check:
-    """`min-replicas-to-write`: INFO shows whether it is set and how many keep up, CONFIG shows its value."""
+    """`min-replicas-to-write`: INFO shows if it is set and how many replicas keep up, CONFIG its value."""
     keep_up, config = int(facts.info.get("min_slaves_good_slaves", "-1")), facts.config
     if keep_up < 0:
         return _guarded("min-replicas-to-write 0", 0, wanted)
@@ -181,7 +181,7 @@ def _flaws(facts: Facts) -> list[str]:
 
 
 def _lacks(facts: Facts, durability: Durability, replicas: int) -> str:
-    """Why the server cannot provide the durability, or the unknown facts; empty: it can."""
+    """Why the server cannot provide the durability, or which facts are unknown; empty: it can."""
     if durability == "fsync":
         lacks = what_fsync_lacks(facts.info, facts.config)
         return f"not kept: {lacks}" if lacks else ""

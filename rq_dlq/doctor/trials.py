@@ -43,7 +43,7 @@ APART = 1.0  # seconds between two clocks
 
 
 def rights(connections: Connections, keys: _keys.QueueKeys) -> Check:
-    """The roles for which this user has the rights on a queue; no command is carried out."""
+    """The roles for which this user has all rights on a queue; no command is carried out."""
     lacking: dict[str, list[str]] = {}
     try:
         for name, role in ROLES.items():
@@ -150,6 +150,6 @@ def _there_and_back(queue: QueueState[Any]) -> Steps[int]:
 def _remove(queue: QueueState[Any]) -> Steps[None]:
     """Remove all keys that were written."""
     keys = queue.keys
-    register = queue.senders.lend(keys).keys["sender"]  # of the sender that was returned
+    register = queue.senders.lend(keys).keys["sender"]  # of the same sender: `send` has returned it
     yield Command((b"DEL", *keys.by_name.values(), keys.confirm, register))
     yield Command((b"DEL", _keys.queues(keys.namespace)))

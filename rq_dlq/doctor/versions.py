@@ -21,7 +21,7 @@ class Flaw:
     """A flaw of some releases.
 
     Args:
-        reason: the possible effect.
+        reason: the possible effect of the flaw.
         fixed: by kind of server and series, the patch release that fixed it; NEVER: not fixed.
         systems: the affected operating systems; empty: all.
     """

@@ -27,8 +27,9 @@ LEVELS = {"warn": logging.WARNING, "fail": logging.ERROR}
 class Watch:
     """Logs each failure or warning once, again when it changes, and once when it ends.
 
-    It does not warn of effects of the settings: losses in a crash with durability "memory", eviction with
-    `require_noeviction` off. It does not warn of flaws of the release if no other user can reach the server.
+    It does not warn of effects of the broker's settings: losses in a crash with durability "memory", and
+    eviction with `require_noeviction` off. If no other user can reach the server, it does not warn of flaws
+    of the release.
 
     Args:
         settings: the broker's settings, with its durability.
@@ -60,7 +61,7 @@ class Watch:
         self._note(by_node)
 
     def _checks(self) -> Steps[list[Check]]:
-        """The quick checks that need no right beyond those of a role: INFO and TIME."""
+        """The quick checks: INFO and TIME. They need no rights beyond those of a role."""
         facts = yield from read_facts(with_config=self._with_config)
         if facts.config is None and self._settings.durability == "replicated":
             self._with_config = False  # the server logs each refusal in its ACL LOG

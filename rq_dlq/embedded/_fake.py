@@ -36,7 +36,7 @@ class Handler(TCPFakeRequestHandler):
 
 
 class UnixFakeServer(TcpFakeServer):
-    """Numbers its clients. fakeredis identifies clients by address, which a Unix socket does not have."""
+    """Numbers its clients: fakeredis identifies clients by address, and a Unix socket has none."""
 
     address_family = socket.AF_UNIX
     _numbers = itertools.count()
@@ -53,7 +53,7 @@ class UnixFakeServer(TcpFakeServer):
 
 def serve(path: str) -> None:
     """Answer until SIGTERM."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # even if the client that started this ignores it
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # even if the client that started this process ignores it
     with contextlib.suppress(FileNotFoundError):
         Path(path).unlink()
     UnixFakeServer(path).serve_forever()

@@ -1,4 +1,4 @@
-"""The watcher: starts the server, ends it when the last client is gone, and cleans up.
+"""The watcher: starts the server, stops it when the last client has ended, and cleans up.
 
     python -I -S _watcher.py HOME WATCHER_LOCK [ENDPOINT SERVER ARGUMENTS…]
 
@@ -12,7 +12,7 @@ import fcntl
 import os
 import sys
 
-GRACE = 10.0  # seconds for a server to finish its file and end
+GRACE = 10.0  # seconds for a server to write its file and end
 
 
 def main(home: str, watch: str, *service: str) -> None:
@@ -20,7 +20,7 @@ def main(home: str, watch: str, *service: str) -> None:
     if os.fork():
         os._exit(0)
     os.chdir(home)
-    os.set_inheritable(int(watch), False)  # noqa: FBT003 - the server must not hold it
+    os.set_inheritable(int(watch), False)  # noqa: FBT003 - the server must not hold the lock
     pid, endpoint = (start(*service), service[0]) if service else written()
     guard(pid, endpoint)
 
@@ -63,7 +63,7 @@ def guard(pid: int, endpoint: str) -> None:
 
 
 def end_when_alone(pid: int) -> None:
-    """Wait until no client is left, and let no new one join; then end the server, which ends `guard`."""
+    """Wait until no client is left, and let no new one join; then stop the server, which ends `guard`."""
     import signal
     import time
 
@@ -84,7 +84,7 @@ def tidy(endpoint: str) -> None:
     path = unquote(url.removeprefix("unix://"), errors="surrogateescape")
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-    with contextlib.suppress(OSError):  # it is the data directory, which is not empty
+    with contextlib.suppress(OSError):  # not empty: it is the data directory
         os.rmdir(os.path.dirname(path))
     os.unlink("server.lock")
 

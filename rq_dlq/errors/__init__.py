@@ -25,7 +25,7 @@
 
     Poison, Redeliver            instructions that a handler raises; they are not errors of the queue
 
-The text of an error says what to do next, and a note names its page: `rq-dlq error NAME` prints what is
+The text of an error says what to do next, and a note names its page: `rq-dlq error NAME` prints the text
 below. No text contains a password or a body.
 """
 
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 
 
 class RqDlqError(Exception):
-    """Base of every error that this package raises: catch it to catch all of them.
+    """The base class of all errors of this package: catch it to catch all of them.
 
-    Cause: it has this class itself if a worker ended early, or if an archive cannot be written. The text, or
-    the log, says why.
+    Cause: an error has this class itself if a worker ended early, or if an archive cannot be written. The
+    text or the log says why.
 
     What to do: follow the text, which says what to do next.
 
     Attributes:
-        page: the command that prints this text for the class of the error, "rq-dlq error LeaseLost". A
-            note of the error has it, so a traceback ends with it.
+        page: the command that prints this text for the class of the error, "rq-dlq error LeaseLost". It is
+            also in a note of the error, so a traceback ends with it.
 
     Examples:
         >>> try:
@@ -67,11 +67,11 @@ class RqDlqError(Exception):
         self.add_note(f"more: {self.page}")
 
     def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""  # more arguments are only for pickle
+        return str(self.args[0]) if self.args else ""  # other arguments are only for pickle
 
     @property
     def page(self) -> str:
-        """See the class; `str(error)` is without it, so that logs do not repeat it."""
+        """See the class. `str(error)` leaves it out, so that logs do not repeat it."""
         ours = next(kind for kind in type(self).__mro__ if kind.__module__ == __name__)
         return f"rq-dlq error {ours.__name__}"
 
@@ -84,14 +84,14 @@ class BrokerUnavailable(RqDlqError):
     """Redis cannot be reached, or did not answer in time.
 
     Cause: the server is down, the URL is wrong, the network fails, or the server is busy for too long. The
-    client has repeated the call before it raises this.
+    client repeats the call before it raises this error.
 
     What to do: start or repair the server; `rq-dlq doctor` says whether it can be reached. Then repeat the
     call: a send is safe to repeat under the same `id`. Workers wait for the server, and then continue.
 
     Attributes:
         indeterminate: the call may have been carried out; False: nothing was done.
-        node: the address of the node of a cluster that does not answer; empty: it does, or has no address.
+        node: the address of the cluster node that does not answer; empty: unknown, or there is no cluster.
 
     Examples:
         >>> try:
@@ -128,7 +128,7 @@ class Unconfirmed(BrokerUnavailable):
 
 
 class BrokerRefused(RqDlqError):
-    """Redis answers, but does not do what was asked.
+    """Redis answers, but refuses the call.
 
     Cause: the memory of the server is full, it is a replica, the password is wrong, or its settings do not
     keep the `durability` of the broker. The text has the reason.
@@ -187,7 +187,7 @@ class MissingRights(BrokerRefused):
 
 
 class DataLoss(RqDlqError):
-    """A checkpoint and its queue disagree about what was done; to continue would skip messages.
+    """A checkpoint and its queue disagree about what was done; continuing would skip messages.
 
     Cause: a query of Spark has an old copy of its checkpoint, Redis lost data that the checkpoint names, or a
     queue of the query was deleted.
@@ -198,17 +198,17 @@ class DataLoss(RqDlqError):
 
 
 class KnownId(RqDlqError):
-    """The queue already has a message with an id that must be new, in some state; it was left as it is.
+    """The queue already has a message with an id that must be new; that message was not changed.
 
     Cause: `new=True`, and this id was sent before. The message may wait, be leased, or be a dead letter, or
     its ack is remembered (`dedup_window`).
 
     What to do: nothing, if it is the same message. `queue.explain(id)` says where it is. For another message
-    take another id.
+    use another id.
 
     Attributes:
         ids: these ids. The other messages of the call, before or beside them, are in the queue.
-        charge: False: an ack that sends was refused, so a handler that lets this error out is not charged.
+        charge: False: an ack that sends was refused, so a handler that ends with this error is not charged.
 
     Examples:
         >>> orders.send({"total": 9.5}, id="order-41", new=True)
@@ -229,7 +229,7 @@ class LeaseLost(RqDlqError):
     delivery was settled before; or an operator cancelled, moved or purged the message.
 
     What to do: nothing for this message. Nothing was changed, and if the message is still there, another
-    consumer has it or will get it: so make the work harmless to repeat. If it happens often, set a longer
+    consumer has it or will get it: so the work must be safe to repeat. If it happens often, set a longer
     `lease`, or call `delivery.extend()` during the work, as workers do automatically.
 
     Examples:
@@ -242,11 +242,11 @@ class LeaseLost(RqDlqError):
 
 
 End = Literal["dead", "expired", "discarded", "purged", "cancelled", "moved"]
-"""How a message ended that has no result. One that is dead or expired may be redriven, and have one then."""
+"""How a message without a result ended. A dead or expired one may get a result after a redrive."""
 
 
 class ResultError(RqDlqError):
-    """The message whose result was asked for ended without one.
+    """The message ended without the requested result.
 
     Cause: the message died or expired, or it was discarded, purged, cancelled or moved: see `end`.
 
@@ -256,8 +256,8 @@ class ResultError(RqDlqError):
     Attributes:
         end: dead, expired, discarded (by the queue's strategy, or kept long enough), purged, cancelled, or
             moved to another queue.
-        reason: of one that died or expired: exhausted, poison, unprocessable or expired; else empty.
-        cause: the error of its last attempt, its class and its text; empty: there was none.
+        reason: why it died or expired: exhausted, poison, unprocessable or expired; empty: it did neither.
+        cause: the class and text of the error of its last attempt; empty: there was none.
 
     Examples:
         >>> sent = orders.send({"total": 7.0}, id="order-42", result=True, priority=9)
@@ -276,7 +276,7 @@ class ResultError(RqDlqError):
 
 
 class ResultUnavailable(RqDlqError):
-    """There is no result, not yet or not any more.
+    """There is no result yet, or it is no longer kept.
 
     Cause: the message is not done yet, it was sent without `result=True`, it was acked without a result, or
     the time for which its result was kept has passed. The text says which, as far as the queue knows.
@@ -293,11 +293,11 @@ class ResultUnavailable(RqDlqError):
 
 
 class UpgradeRequired(RqDlqError):
-    """A later version wrote the data in a form that this one cannot read; it was left alone.
+    """A later version wrote the data in a form that this version cannot read; the data were not changed.
 
     Cause: programs with two versions of the package use the same queue or checkpoint, and this one is older.
 
-    What to do: upgrade this program to `version` or later. Until then the data stay as they are.
+    What to do: upgrade this program to `version` or later. Until then the data stay unchanged.
 
     Attributes:
         version: the oldest version that can read it; empty: unknown.
@@ -332,13 +332,13 @@ class UnprocessableMessage(RqDlqError):
 
 
 class UnfitMessage(UnprocessableMessage):
-    """The message can be read, and this program does not take it: its task, its arguments, its type or size.
+    """This program can read the message, but does not accept its task, its arguments, its type or its size.
 
-    Cause: the sender has another version of the program, or larger limits. Another worker may take the
-    message, so it waits for one, ten minutes if there is none, and is a dead letter after that.
+    Cause: the sender has another version of the program, or larger limits. Another worker may accept the
+    message, so it waits for one. If there is none for ten minutes, it becomes a dead letter.
 
-    What to do: start workers of the version that takes it, or raise `max_message_bytes` for them; if the
-    message is dead by then, redrive it.
+    What to do: start workers of the version that accepts it, or raise `max_message_bytes` for them. If the
+    message is already dead, redrive it.
 
     Examples:
         >>> (message,) = broker.queue("orders", type=int).peek()
@@ -365,7 +365,7 @@ class InvalidInput(RqDlqError, ValueError):
 class InvalidName(InvalidInput):
     """The name cannot be the name of a queue.
 
-    Cause: the name is empty or too long, has characters that a name cannot have, or begins like a name with a
+    Cause: the name is empty or too long, has characters that a name cannot have, or has a prefix with a
     meaning in another broker (`topic://`).
 
     What to do: choose a name as the text says.
@@ -395,9 +395,9 @@ class InvalidMessage(InvalidInput):
 class MessageTooLarge(InvalidMessage):
     """The encoded message is larger than the broker's `max_message_bytes`.
 
-    Cause: body and headers together have more bytes than the limit, 1 MiB by default.
+    Cause: body and headers together are larger than the limit, 1 MiB by default.
 
-    What to do: store the data elsewhere and send their address, or pass a larger `max_message_bytes` to the
+    What to do: store the data elsewhere and send a reference, or pass a larger `max_message_bytes` to the
     brokers of senders and consumers.
 
     Examples:
@@ -495,7 +495,7 @@ class Redeliver(Exception):
         rq_dlq.errors.Redeliver: redeliver after 2m
     """
 
-    after: Duration | None = None  # for subclasses that do not call this `__init__`
+    after: Duration | None = None  # a subclass may not call this `__init__`
     charge: bool = True
     pause_key: bool = False
 
@@ -510,7 +510,7 @@ class Redeliver(Exception):
                 read_duration(after, "after")
             except ValueError as error:
                 raise InvalidDuration(str(error)) from None
-        super().__init__(after)  # unpickling calls it with these, then restores the attributes
+        super().__init__(after)  # unpickling passes this, then restores the attributes
         self.after = after
         self.charge = charge
         self.pause_key = pause_key

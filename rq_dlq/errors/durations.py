@@ -1,6 +1,6 @@
 """Durations as text: parsing and formatting; `values/durations` checks arguments.
 
-It is a separate module because an error also has a duration: `Redeliver`.
+This is a separate module, since `Redeliver` also has a duration.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Duration: TypeAlias = float | str | timedelta
 """Seconds, a timedelta, or text such as "1m30s"."""
 
 TEN_YEARS: Final = 315_360_000_000
-"""Milliseconds. No duration is longer: it keeps every due time exact in a double."""
+"""In milliseconds. No duration is longer, so every due time is exact in a double."""
 
 _UNITS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 _NUMBER: Final = r"[0-9]{1,18}(?:\.[0-9]{1,18})?"

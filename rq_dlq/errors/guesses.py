@@ -1,4 +1,4 @@
-"""Names from other queue libraries, and the names here."""
+"""Names from other queue libraries, with the advice to use ours."""
 
 from __future__ import annotations
 
@@ -181,13 +181,13 @@ ARGUMENTS_OF: Mapping[str, Mapping[str, str]] = {
 
 
 def sentence_for(names: Iterable[object], function: str = "") -> str:
-    """The answer for the first of these names that another library uses; empty: none of them."""
+    """The answer for the first of these names that is another library's; empty: none is."""
     known = {**ARGUMENTS, **ARGUMENTS_OF.get(function, {})}
     return next((known[name] for name in names if isinstance(name, str) and name in known), "")
 
 
 def part_of(name: str) -> Callable[[K], K]:
-    """Make Python's errors about the methods of an internal class name the user's class."""
+    """Make Python's errors about an internal class's methods show the name of the public class."""
 
     def named(kind: K) -> K:
         for method, function in vars(kind).items():
@@ -234,7 +234,7 @@ class _Guess:
     def __get__(self, instance: object, owner: type) -> NoReturn:
         whose = f"type object {owner.__name__!r}" if instance is None else f"{owner.__name__!r} object"
         message = f"{whose} has no attribute {self._name!r}: {self._sentence}"
-        raise AttributeError(message, name=self._name)  # without obj, so that Python adds no guess of its own
+        raise AttributeError(message, name=self._name)  # without obj, so that Python adds no suggestion
 
 
 def _without_guesses(owner: object, names: Iterable[str]) -> list[str]:

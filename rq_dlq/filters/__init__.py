@@ -22,8 +22,8 @@ that is a keyword in double quotes. Other names that begin with JMS are refused.
     "x y"                                always the header of that name, even if a field has the same name
 
 Headers are text. Compared with a number, text that looks like a number counts as one. Compared with TRUE or
-FALSE, the text true or false counts as that. With any other text such a comparison is unknown. Compared with
-age and died, text is a duration: age > '1h30m'.
+FALSE, the text true or false counts as that value. With any other text these comparisons are unknown.
+Compared with age and died, text is a duration: age > '1h30m'.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Filter:
         text: the condition; filters with the same text are equal.
 
     Attributes:
-        needs: the parts of a message that it reads.
+        needs: the parts of a message that the condition reads.
 
     Raises:
         FilterError: the text is not a condition; the error shows the position, and what was expected.

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 DAMAGED: Final = frozenset({1970, MAXYEAR})
-"""Years that occur only in damaged records: the epoch's, and the one for times beyond the calendar."""
+"""Years that occur only in damaged records: that of the epoch, and the last year of the calendar."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of messages: the parts that it is read from, and the function that reads it at a time."""
+    """A field of messages: the parts that contain it, and the function that reads it at a given time."""
 
     needs: Wanted
     read: Callable[[Received[Any], int], object]
@@ -43,7 +43,7 @@ class Facts:
         """The value of a field; None if the message does not have it, or is damaged."""
         try:
             return FIELDS[name].read(self.message, self.now)
-        except Exception:  # noqa: BLE001 - a damaged record may fail anywhere
+        except Exception:  # noqa: BLE001 - a damaged record may cause any error
             return None
 
     @cached_property
@@ -84,18 +84,18 @@ def lookup(name: str) -> Callable[[Facts], object]:
 
 
 def needs(name: str) -> Wanted:
-    """The parts of a message that a name is read from; a header and a part of the body need the record."""
+    """The parts of a message that contain a name's value; headers and parts of the body are in the record."""
     field = FIELDS.get(ALIASES.get(name, name))
     return field.needs if field else RECORD
 
 
 def is_field(name: str) -> bool:
-    """Whether a name is a field, ours or another broker's."""
+    """Whether a name is a field, one of ours or of another broker."""
     return name in FIELDS or name in ALIASES
 
 
 def refusal(name: str) -> str:
-    """Why a name of another broker is not supported, and what to do; empty: it is not such a name."""
+    """Why a name of another broker is not supported, with advice; empty: it is not such a name."""
     if is_field(name) or not (name.startswith("JMS") or name in OTHER_BROKERS):
         return ""
     prefix = name[:3]

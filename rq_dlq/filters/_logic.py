@@ -40,7 +40,7 @@ _ARITHMETIC: Final[Mapping[str, Callable[[float, float], float]]] = {
 
 
 def number(value: object) -> int | float | None:
-    """A number, or the number that a text spells; None: it is neither, or does not fit into a double."""
+    """A number, also from text; None: it is not a number, or does not fit into a double."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
@@ -53,7 +53,7 @@ def number(value: object) -> int | float | None:
 
 
 def flag(value: object) -> bool | None:
-    """A truth value, or the one that a text spells."""
+    """True or False, also from text; None: it is neither."""
     if isinstance(value, str):
         return _FLAGS.get(value.lower())
     return value if isinstance(value, bool) else None
@@ -88,7 +88,7 @@ def _compared(test: Test, left: object, right: object) -> bool | None:
 
 
 def _decided(verdicts: Iterable[bool | None], *, by: bool) -> bool | None:
-    """AND, decided by one False, or OR, decided by one True."""
+    """The result of AND, which one False decides, or of OR, which one True decides."""
     outcome: bool | None = not by
     for verdict in verdicts:
         if verdict is by:
@@ -114,7 +114,7 @@ def negation(term: Evaluate) -> Evaluate:
 
 
 def comparison(sign: str, left: Evaluate, right: Evaluate) -> Evaluate:
-    """The test that a sign stands for."""
+    """The test for a comparison sign."""
     test = _TESTS[sign]
     return lambda facts: _compared(test, left(facts), right(facts))
 
@@ -147,7 +147,7 @@ def membership(term: Evaluate, choices: Sequence[object]) -> Evaluate:
 
 
 def is_null(term: Evaluate) -> Evaluate:
-    """The one test that is never unknown."""
+    """IS NULL: the only test that is never unknown."""
     return lambda facts: term(facts) is None
 
 
@@ -186,7 +186,7 @@ def like(term: Evaluate, pattern: str, escape: str | None) -> Evaluate:
 
 
 def _matcher(pattern: str, escape: str | None) -> Callable[[str], bool]:
-    """Finds each piece at its first match after the previous one; it never backtracks, so it stays fast."""
+    """Find each piece at its first match after the previous one. It never backtracks, so it stays fast."""
     pieces = _pieces(pattern, escape)
     first, *middle = [re.compile("".join(piece), re.DOTALL) for piece in pieces]
     if not middle:

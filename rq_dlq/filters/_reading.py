@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.wanted import Wanted
 
 MAX_LENGTH: Final = 100_000
-"""Characters: some thousand ids."""
+"""In characters; enough for some thousand ids."""
 
 GRAMMAR: Final = r"""
 ?disjunction: conjunction (_OR conjunction)*
@@ -76,7 +76,7 @@ FALSE.1:    /false(?![\w.$-])/i
 %ignore /\s+/
 """
 
-# Descriptions of the tokens that may follow. A possible name hides those that INCLUDED lists for it.
+# Descriptions of the tokens that may follow. A key of INCLUDED also stands for the tokens in its value.
 EXPECTED: Final = {
     "NAME": "a name, text in single quotes or a number",
     "TEXT": "text in single quotes",
@@ -172,5 +172,5 @@ def _advice(before: str, token: Token, possible: Collection[str]) -> str:
         return "double a single quote within text: 'it''s'"
     hidden = {name for including, names in INCLUDED.items() if including in possible for name in names}
     phrases = [words for name, words in EXPECTED.items() if name in possible and name not in hidden]
-    *others, last = phrases or ["the end"]  # at the end lark names nothing
+    *others, last = phrases or ["the end"]  # lark names no tokens at the end
     return f"expected {', '.join(others)} or {last}" if others else f"expected {last}"

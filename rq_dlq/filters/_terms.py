@@ -1,4 +1,4 @@
-"""Turns the rules of the grammar into terms, and checks a filter once, before its use."""
+"""Converts the rules of the grammar to terms, and checks a filter once, before its use."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Term:
         evaluate: computes its value for a message.
         at: where it begins, in characters from 0.
         kind: the type of its value; a name may have any.
-        depth: how deeply the terms within it are nested.
+        depth: the nesting depth of the terms within it.
         value: the value of a literal.
         span: it is in seconds, so text compared with it is a duration.
         quoted: it is a name in double quotes.
@@ -107,7 +107,7 @@ class Terms:
         return _perhaps_not(inverted, matches, term)
 
     def nullness(self, found: tuple[Term, Token | None]) -> Term:
-        """IS NULL, perhaps with NOT."""
+        """IS NULL, optionally with NOT."""
         term, inverted = found
         return _perhaps_not(inverted, _logic.is_null(term.evaluate), term)
 
@@ -170,7 +170,7 @@ class Terms:
 
 
 def whole(term: Term) -> tuple[Evaluate, Wanted]:
-    """The filter of this term, which must be a condition, and the parts of a message that it needs."""
+    """The filter for this term, which must be a condition, and the parts of a message that it needs."""
     return _logic.joined([_truth(term)], by=False), term.needs
 
 
@@ -195,7 +195,7 @@ def _unquoted(token: Token) -> str:
 
 
 def _depth(terms: Sequence[Term]) -> int:
-    """The depth of a term over these, and so the depth of recursion in its evaluation."""
+    """The depth of a term with these parts, which is the depth of recursion in its evaluation."""
     depth = 1 + max(term.depth for term in terms)
     if depth > MAX_DEPTH:
         advice = (

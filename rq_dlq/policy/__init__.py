@@ -1,7 +1,7 @@
-"""What happens to a message, as frozen values: no I/O, no clock.
+"""The policies of queues as frozen values, without I/O and without a clock.
 
-`redelivery` is the policy. It is made of the other modules: `arithmetic` computes its waits, `presets`
-compute them as other brokers do, `arguments` reads what Redis stores and the settings of other brokers,
+`redelivery` is the redelivery policy. Other modules are its parts: `arithmetic` computes its waits, `presets`
+computes them as other brokers do, `arguments` reads what Redis stores and the settings of other brokers,
 `tenacity` is a bridge to that library, `preview` and `simulation` show a policy at work. `dead_letter` and
 `expiry` say where messages end, `per_key` how messages with the same key are delivered, `breaker` when a
 dependency counts as down. `policy_map` holds the stored policies, with an `entry` for each of the `patterns`

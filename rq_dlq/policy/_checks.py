@@ -29,7 +29,7 @@ Check: TypeAlias = Callable[[object, str], Any]
 """Converts a value (with its name, for the error) to its form in Redis, or raises a `PolicyError`."""
 
 DEFAULT_MAX_DELAY: Final = timedelta(minutes=10)
-"""As a default, this very object means that no maximum was passed; None means no maximum."""
+"""The default, compared by identity: no maximum was passed. None means that there is no maximum."""
 
 CLASSES: Final = {
     "redelivery": "a RedeliveryPolicy",
@@ -39,11 +39,11 @@ CLASSES: Final = {
 """The values that a part of an entry accepts, besides a mapping."""
 
 LARGEST_WHOLE: Final = 2**53
-"""The largest whole number that Lua, which has only doubles, counts exactly."""
+"""The largest whole number that Lua counts exactly: it has only doubles."""
 
 
 def duration(value: object, name: str, minimum: int = 0) -> int:
-    """A duration, in milliseconds; so is the minimum."""
+    """A duration in milliseconds, like the minimum."""
     try:
         return milliseconds(value, name=name, minimum=minimum)  # type: ignore[arg-type]
     except InvalidDuration as error:
@@ -61,7 +61,7 @@ def durations(values: Iterable[Duration], name: str) -> tuple[int, ...]:
 
 
 def number(value: object, name: str, low: float, high: float = sys.float_info.max) -> float:
-    """A number within bounds, so neither infinite nor NaN."""
+    """A number within bounds; never infinite or NaN."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         bounds = f"{low:g} or more" if high == sys.float_info.max else f"{low:g} to {high:g}"
         raise PolicyError(f"{name} is {shown(value)}. Pass a number, {bounds}")
@@ -98,14 +98,14 @@ def redeliveries(value: object, name: str) -> int | None:
 
 
 def within(low: int, high: int | None, lower: str, upper: str) -> None:
-    """Check that a duration is no longer than the one that bounds it; both in milliseconds."""
+    """Check that a duration is not longer than its limit; both in milliseconds."""
     if high is not None and low > high:
         longer = f"{lower} ({human(low)}) is longer than {upper} ({human(high)})"
         raise PolicyError(f"{longer}. Lower it, or raise {upper}")
 
 
 def exceptions(values: Iterable[object], name: str) -> tuple[type[BaseException], ...]:
-    """Exception classes, as isinstance() takes them."""
+    """A tuple of exception classes, for isinstance()."""
     given: tuple[object, ...] = tuple(values) if isinstance(values, Iterable) else (None,)
     classes = tuple(v for v in given if isinstance(v, type) and issubclass(v, BaseException))
     if len(classes) < len(given):
@@ -148,7 +148,7 @@ def queue_name(value: object, name: str) -> str:
 
 
 def queue_names(value: object, name: str) -> str | None:
-    """Queue names joined by spaces, from a list or from such text; None: no names."""
+    """Queue names joined by spaces, from a list or from text with spaces; None: no names."""
     given: object = value.split() if isinstance(value, str) else [] if value is None else value
     if not isinstance(given, list | tuple):
         raise PolicyError(f"{name} is {shown(value)}. Pass a list of names, or text with spaces between them")
@@ -163,7 +163,7 @@ def affix(value: object, name: str) -> str:
 
 
 def apart(prefix: str | UnsetType, suffix: str | UnsetType) -> None:
-    """Check that the resulting names differ from the queue's own."""
+    """Check that a queue's dead-letter or expiry queue does not get the queue's own name."""
     if prefix == "" and not suffix:
         message = "without a prefix or a suffix the name would be the queue's own. Pass one of them"
         raise PolicyError(message)

@@ -1,4 +1,4 @@
-"""Arguments of `RedeliveryPolicy`: from Redis, and from other brokers' settings by their own names."""
+"""Arguments of `RedeliveryPolicy`, from Redis and from the settings of other brokers."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ def jetstream(settings: Mapping[str, object]) -> dict[str, Any]:
     attempts, backoff = given.get("max_deliver", -1), given.get("backoff", ())
     limit = after_the_first(attempts, "max_deliver")
     waits = (0,) if backoff in ((), []) else check.durations(backoff, "backoff")
-    if limit is not None and len(waits) > limit + 1:  # like nats-server, though it never uses the last one
+    if limit is not None and len(waits) > limit + 1:  # as in nats-server, although the last is never used
         message = f"backoff has {len(waits)} waits, max_deliver is {attempts}. Shorten backoff, or raise it"
         raise PolicyError(message)
-    if "ack_wait" in given:  # all settings of a consumer may be passed; this one is the lease here
+    if "ack_wait" in given:  # accepted, since it is a consumer's setting; here it is the lease
         check.duration(given["ack_wait"], "ack_wait")
     delays = [wait / 1000 for wait in waits]
     return {"delays": delays, "max_redeliveries": limit, "fatal": given.get("fatal", ())}
@@ -119,9 +119,9 @@ def plain(name: str) -> str:
 def _arguments(
     settings: Mapping[str, object], names: Iterable[str], owner: str, *, limit: str
 ) -> dict[str, Any]:
-    """The given settings, by these names; capitals and separators do not matter: BackOff is backoff.
+    """The given settings, by these names; case and separators do not matter: BackOff is backoff.
 
-    None leaves a setting out, except the limit: there it means no limit.
+    A setting that is None is left out, except the limit: there None means no limit.
     """
     spellings = {plain(name): name for name in names}
     arguments: dict[str, Any] = {}
@@ -137,7 +137,7 @@ def _arguments(
 
 
 def _factor(factor: float | None, percent: float | None) -> float:
-    """The fraction by which ActiveMQ randomizes waits; it has two settings for it."""
+    """The fraction by which ActiveMQ randomizes waits; ActiveMQ has two settings for it."""
     if factor is not None and percent is not None:
         message = (
             "collisionAvoidanceFactor and collisionAvoidancePercent are the same setting. Give one of them"

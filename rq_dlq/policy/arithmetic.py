@@ -22,7 +22,7 @@ LARGEST_POWER: Final = 2.0**63
 class Arithmetic:
     """A way to compute waits: a pure value, with durations in milliseconds, checked when it is made.
 
-    Its fields have the names of a policy's fields, and Redis stores them as they are.
+    Its fields have the same names as a policy's fields, and Redis stores them unchanged.
 
     Attributes:
         initial_delay: the first wait.
@@ -60,7 +60,7 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff(Arithmetic):
-    """The arithmetic of this package; `lua/lib/delay.lua` is the same in Lua.
+    """The arithmetic of this package; `lua/lib/policy_delay.lua` is the same in Lua.
 
     It follows Artemis, in the order of its operations, with one exception: Artemis cuts the spread off at the
     maximum, so that all waits there are equal; here it is folded back. Without a maximum no wait is longer
@@ -103,7 +103,7 @@ class Backoff(Arithmetic):
             delays=listed,
         )
         check.within(made.initial_delay, made.max_delay, "initial_delay", "max_delay")
-        # Passing the values that the list determines, as replace() does, is not an error.
+        # Passing the values that the list implies is not an error: replace() does that.
         settled = made.initial_delay, made.multiplier, made.max_delay
         if listed and settled != (listed[0], 1.0, max(listed)):
             message = "delays sets initial_delay, multiplier and max_delay: give delays or those"
@@ -118,7 +118,7 @@ class Backoff(Arithmetic):
         return math.floor(2 * limit - wait if wait > limit else wait)
 
     def longest(self, n: int, previous: int | None) -> int:
-        """See `Arithmetic.longest`; not the wait at r = 1 if the spread is folded back."""
+        """See `Arithmetic.longest`. If the spread is folded back, the longest wait is not at r = 1."""
         del previous
         base = self._base(n)
         return math.floor(min(base + base * self.collision_avoidance, self._limit()))
@@ -133,7 +133,7 @@ class Backoff(Arithmetic):
 
 
 def power(multiplier: float, times: int) -> float:
-    """The growth of a wait, at most 2 ** 63, so that later steps do not overflow."""
+    """The growth factor of a wait, at most 2 ** 63, so that later steps do not overflow."""
     try:
         return min(multiplier**times, LARGEST_POWER)
     except OverflowError:

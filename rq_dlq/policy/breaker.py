@@ -1,4 +1,4 @@
-"""When a queue counts a dependency of its messages as down."""
+"""The circuit breaker of a queue: its rule for when a dependency of messages counts as down."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _GRAMMAR = 'on, or "distinct=20 within=30s share=0.5 probe=1s longest_probe=30s"
 class Breaker:
     """A circuit breaker: a queue parks the messages of a dependency that is down, without charging them.
 
-    It opens when, within a window of time, `distinct` different messages with this dependency have failed,
-    and at least `share` of the attempts. While it is open, one message at a time is delivered, as a probe.
+    It opens when `distinct` different messages with this dependency have failed within a window of time, and
+    at least `share` of the attempts failed. While it is open, one message at a time is delivered, as a probe.
     The first success closes it, and the other messages follow as earlier ones succeed.
 
     Attributes:
-        distinct: how many different messages must fail, 2 to 100; so one message never opens it.
+        distinct: how many different messages must fail, 2 to 100; one message alone never opens it.
         within: the length of the window, seconds; at most an hour.
         share: the fraction of attempts since the first of these failures that must have failed, 0 to 1.
         probe: seconds until the first probe; the wait doubles with each probe.
         longest_probe: the longest wait between two probes, seconds; at most an hour.
-        errors: exceptions that count as failures of the dependency; empty: all that charge a message, which
-            fatal errors, `Poison` and `Redeliver(charge=False)` do not. The client checks them, since Redis
-            cannot store classes.
+        errors: exceptions that count as failures of the dependency; empty: every error that charges a
+            message, so not fatal errors, `Poison` and `Redeliver(charge=False)`. The client checks them,
+            since Redis cannot store classes.
 
     Raises:
         PolicyError: a value is not valid.

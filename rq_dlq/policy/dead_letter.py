@@ -79,7 +79,7 @@ class IndividualDeadLetterStrategy(DeadLetterStrategy):
         """Check the settings.
 
         Raises:
-            PolicyError: a setting is not valid, or the names would be the queues' own.
+            PolicyError: a setting is not valid, or a dead-letter queue would have its queue's name.
         """
         _store(self, process_expired, process_non_persistent, expiration, prefix=prefix, suffix=suffix)
         check.apart(self.prefix, self.suffix)
@@ -202,7 +202,7 @@ def wire_of(given: object) -> dict[str, JSON]:
         return given.as_wire()
     known = check.fields(given, ROWS, "dead_letter")
     strategy = _strategy(known)
-    if strategy is None:  # the other fields fit every strategy; an interval is kept for the discarding one
+    if strategy is None:  # all strategies have the other fields; an interval is kept, for the discarding one
         known.pop("strategy", None)
         wire = DiscardingDeadLetterStrategy(**known).as_wire()
         return {name: value for name, value in wire.items() if name in known}
@@ -210,7 +210,7 @@ def wire_of(given: object) -> dict[str, JSON]:
 
 
 def concerns(wire: Mapping[str, Any], name: str) -> bool:
-    """Whether the fields of an entry apply to a queue: they may be limited to some names."""
+    """Whether the fields of an entry apply to a queue; they may be limited to some names."""
     only = wire.get("only")
     return not only or patterns.meant(tuple(only), name)
 
@@ -228,7 +228,7 @@ def complete(given: Mapping[str, JSON], naming: Template) -> DeadLetterStrategy:
 
 
 def _strategy(given: Mapping[str, object]) -> str | None:
-    """The strategy of a mapping: the one it names, or the only one with its fields; None: undetermined."""
+    """The strategy of a mapping: the one it names, or the only one with its fields; None: not determined."""
     named = given.get("strategy")
     strategy: str | None = None if named is None else ROWS["strategy"].given(named, "strategy")
     owners = {owner for owner, own in OWN.items() if not given.keys().isdisjoint(own)}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MARKS: Final = {"breaker": "breaking ", "per_key": "keyed "}
 """By field: a mark stored before the strategy of an entry that sets the field. A version without the field
-takes the mark for a later version's strategy, and refuses to open the queue."""
+reads the mark as a strategy of a later version, and refuses to open the queue."""
 READERS: Final = {"redelivery": partial, "dead_letter": dead_letters, "expiry": expiries}
 """By part: the function that checks its fields together."""
 
@@ -66,7 +66,7 @@ class Entry:
         return _checked(cls(entry, check.flag(pinned, "pinned")))
 
     def part(self, name: str) -> Mapping[str, JSON]:
-        """Its fields of the part "redelivery", "dead_letter" or "expiry"."""
+        """The fields of the part "redelivery", "dead_letter" or "expiry"."""
         part: Mapping[str, JSON] = self.stored.get(name, {})
         return part
 

@@ -32,11 +32,11 @@ class ExpiryPolicy:
         min_expiry_delay: the shortest ttl; a shorter one is raised to it.
         max_expiry_delay: the longest ttl; a longer one is lowered to it, and a message without a ttl gets it
             (or the shortest, if there is no longest).
-        no_expiry: messages never expire, whatever their ttl.
+        no_expiry: messages never expire, even if they have a ttl.
         prefix: put before the queue's name to name its own expiry queue; by default the broker's ("EXP.").
         suffix: put after it.
-        name: the name of one expiry queue for many queues, without prefix and suffix. None: each queue has
-            its own.
+        name: the name of one expiry queue that many queues share, without prefix and suffix. None: each
+            queue has its own.
         discard: drop expired messages, and count them.
         retention: how long expired messages are kept; None, the default: forever.
 
@@ -109,7 +109,7 @@ class ExpiryPolicy:
     def as_wire(self) -> dict[str, JSON]:
         """The fields that are set, as Redis stores them: JSON values, whole milliseconds.
 
-        Each destination for expired messages excludes the others, so those are stored as unset.
+        Only one destination for expired messages can apply, so the others are stored as unset.
         """
         wire = fields.to_wire("expiry", self)
         individual = "prefix" in wire or "suffix" in wire
@@ -154,8 +154,8 @@ def wire_of(given: object) -> dict[str, JSON]:
 def complete(given: Mapping[str, JSON], naming: Template) -> ExpiryPolicy:
     """The combined policy of several entries, with every field.
 
-    Bounds from two entries may cross: then the maximum counts. Prefix and suffix stay unset if expired
-    messages are dropped or share one queue for many.
+    The minimum of one entry may exceed the maximum of another: then the maximum counts. Prefix and suffix
+    stay unset if expired messages are dropped, or if many queues share one expiry queue.
 
     Args:
         given: fields of any entries.

@@ -28,7 +28,7 @@ Kind: TypeAlias = Literal["SPAN", "SPAN,SPAN,…", "NUMBER", "N", "N/SPAN", "BYT
 """The metavar of an option on the command line."""
 
 PARTS: Final = ("redelivery", "dead_letter", "expiry")
-"""Groups of fields; the other fields are in no group."""
+"""The groups of fields; other fields are in no group."""
 
 ARITHMETICS: Final = (Backoff.NAME, ArtemisRedelivery.NAME, ActiveMQRedelivery.NAME)
 STRATEGIES: Final = ("individual", "shared", "discarding")
@@ -40,7 +40,7 @@ class Field:
     """A row of the table.
 
     Attributes:
-        where: the field's name with its part: "redelivery.initial_delay", "max_in_flight".
+        where: the part and the name of the field: "redelivery.initial_delay", "max_in_flight".
         kind: the metavar on the command line. Durations are whole milliseconds in Redis.
         given: checks a user's value.
         stored: checks the value in Redis; None: `given` does.
@@ -104,7 +104,7 @@ PERIOD: Final[Mapping[str, Any]] = {
     "stored": check.or_none(WHILE),
     "default": None,
 }
-"""The columns that all optional durations share."""
+"""The columns that are the same for all optional durations."""
 
 TABLE: Final = (
     Field(where="redelivery.initial_delay", kind="SPAN", given=check.duration, stored=LONG,
@@ -223,7 +223,7 @@ def later_kind(part: str, fields: Mapping[str, Any]) -> str:
 
 
 def check_kind(part: str, fields: Mapping[str, Any], family: str) -> None:
-    """Refuse a part of a later version's kind: it must not be treated as another kind.
+    """Refuse a part whose kind only a later version knows: it must not be treated as another kind.
 
     Raises:
         UpgradeRequired: the kind is unknown.
@@ -261,7 +261,7 @@ def from_wire(part: str, fields: Mapping[str, object]) -> dict[str, Any]:
 
 
 def to_wire(part: str, policy: object, **more: JSON) -> dict[str, JSON]:
-    """The fields that a policy sets, as in Redis; `more` has those that are not in the policy."""
+    """The fields that a policy sets, as in Redis; `more` has fields that are not in the policy."""
     wire: dict[str, JSON] = {}
     for name, field in BY_PART[part].items():
         value: Any = more.get(name, getattr(policy, name, UNSET))

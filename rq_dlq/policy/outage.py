@@ -17,7 +17,7 @@ CALM: Final = 300.0  # seconds before the outage
 AFTER: Final = 7_200.0  # seconds after it, at most
 EVERY: Final = 30.0  # seconds between two batches of messages
 WORK: Final = 0.2  # seconds for each message, whether it succeeds or fails
-MOST: Final = 100_000  # messages; this takes minutes
+MOST: Final = 100_000  # messages; simulating them takes minutes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +29,8 @@ class Plan:
         outage: the length of the outage, seconds.
         messages: how many are sent during the outage; they are sent at the same rate before it.
         share: the fraction of messages with the dependency that fails; the others belong to another tenant.
-        poisons: additional messages that always fail; the first is sent before the outage, the second first
-            during it.
+        poisons: additional messages that always fail; the first is sent just before the outage, the second as
+            it begins.
         workers: how many messages the workers process concurrently, 0.2 s each.
 
     Raises:
@@ -63,7 +63,7 @@ class Message:
     """The outcome of a message; times in seconds since the start.
 
     Attributes:
-        acked, died: when; None: it did not happen.
+        acked, died: when it was acked or died; None: never.
         failed: when its attempts failed.
     """
 
@@ -105,7 +105,8 @@ class Outage:
         poisons_dead, poisons: messages that always fail: how many died, and how many there were.
         wasted: failed attempts of healthy messages.
         waiting: healthy messages that were neither acked nor dead when the outage ended.
-        drained: seconds from then until all of them were acked or dead; None: more than two hours.
+        drained: seconds from the end of the outage until all of them were acked or dead; None: over two
+            hours.
         calm, meanwhile: the time that messages of the other tenant took, before the outage and since it
             began; None: there were no such messages.
     """

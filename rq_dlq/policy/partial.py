@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 RQ, ARTEMIS, ACTIVEMQ = ARITHMETICS
 ROWS: Final = fields.BY_PART["redelivery"]
 SETTLED: Final = ("initial_delay", "multiplier", "max_delay")
-"""The fields that a list of waits also determines."""
+"""The fields that a list of waits sets, too."""
 
 DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     RQ: RedeliveryPolicy().as_wire(),
@@ -98,7 +98,7 @@ def _activemq(every: dict[str, Any], _: Mapping[str, Any]) -> RedeliveryPolicy:
         every["redelivery_delay"] = min(every["redelivery_delay"], every["max_delay"])
     try:
         return RedeliveryPolicy.from_wire(every)
-    except PolicyError:  # below 0, which it ignores only if no wait is computed from it
+    except PolicyError:  # negative, which is valid only if no wait is computed from it
         return RedeliveryPolicy.from_wire({**every, "redelivery_delay": max(every["redelivery_delay"], 0)})
 
 
@@ -123,7 +123,7 @@ def _alone(given: dict[str, Any]) -> dict[str, JSON]:
 
 
 def _settled(given: dict[str, Any]) -> dict[str, JSON]:
-    """The fields after the effect of a list: it sets all waits; a field of growing waits removes the list."""
+    """The fields, made consistent: a list sets all waits; a field of growing waits removes the list."""
     if given.get("delays"):
         given.update(_settled_by(given["delays"]), arithmetic=RQ)
     elif any(name in given for name in SETTLED):

@@ -17,7 +17,7 @@ REST: Final = "#"
 WILDCARDS: Final = frozenset({ONE, REST, ">"})
 
 LITERAL, ANY, END, TAIL = range(4)
-"""The kind of a word: the lower, the more specific."""
+"""The kind of a word; a lower kind is more specific."""
 
 EXAMPLE: Final = "'orders', 'orders.*' (one more word) or 'orders.#' (any number of words, or none)"
 
@@ -38,7 +38,7 @@ class Pattern:
     rank: tuple[tuple[int, str], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Compute the rank; the words in it distinguish patterns that match no common name."""
+        """Compute the rank; the words in it distinguish patterns that match no name in common."""
         kinds = {ONE: (ANY, ""), REST: (TAIL, "")}
         ranks = [kinds.get(word, (LITERAL, word)) for word in self.text.split(".")]
         object.__setattr__(self, "rank", (*ranks, (END, "")))
@@ -65,7 +65,7 @@ class Pattern:
         return _fits(self.text.split("."), name.split("."), operator.eq)
 
     def covers(self, other: Pattern) -> bool:
-        """Whether it matches every queue that the other one matches."""
+        """Whether the pattern matches every queue that the other one matches."""
         wanted, words = self.text.split("."), other.text.split(".")
         if words[-1] == REST:
             return wanted[-1] == REST and _fits(wanted, words[:-1], operator.eq)
@@ -111,7 +111,7 @@ def names(value: object, name: str) -> tuple[str, ...]:
         name: the argument's name, for the error.
 
     Raises:
-        PolicyError: it is empty, which must never mean all, or has a name that is not valid.
+        PolicyError: a name is not valid, or there are no names: an empty list must never mean all.
     """
     given: object = value.split() if isinstance(value, str) else value
     listed = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else []

@@ -1,4 +1,4 @@
-"""A queue's rule for the keys of its messages: order, a limit, turns, and a rate."""
+"""A queue's rule for messages with the same key: order, a limit, fairness, and a rate."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class PerKey:
 
     Attributes:
         order: messages of a key are delivered one at a time, in the order of priority and sending: each waits
-            until all before it are done, even while one of those waits for its next attempt.
+            until all earlier ones are done, even while one of them waits for its next attempt.
         on_dead: with `order`: what happens to the messages behind a dead letter. "skip": they are delivered.
             "hold": they wait until it is redriven, purged, moved, dropped or acked.
         limit: at most this many messages of a key are ready or leased at a time, 1 to 1,000. A message that
             waits for its next attempt makes room for another one.
         fair: keys take turns: a key has at most this many messages ready before the others, 1 to 100; True:
             4. A key is not limited while no other key has messages.
-        rate: how many messages of a key are delivered in a time, evenly: "10/s", "5/10m"; a whole number is a
-            rate per second; None: no rate. It can be used alone or with one of the three.
+        rate: how many messages of a key are delivered per time span, evenly: "10/s", "5/10m"; a whole number
+            is a rate per second; None: no rate. It can be used alone or with one of the three.
 
     Raises:
         PolicyError: none of them is given, or more than one of the three, or a value is not valid.
@@ -109,7 +109,7 @@ def given(value: object, _: str) -> str | None:
 
 
 def stored(value: object, name: str) -> str | None:
-    """The text in Redis, even of a rule that only a later version can read."""
+    """The text in Redis; it may be a rule that only a later version can read."""
     if value is not None and (not isinstance(value, str) or not value):
         raise PolicyError(f"{name} is {shown(value)}. Pass text")
     return value

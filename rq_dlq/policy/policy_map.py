@@ -27,7 +27,7 @@ from rq_dlq.values.names import Naming, Template
 if TYPE_CHECKING:
     from rq_dlq.policy._checks import JSON
 
-VERSION: Final = b"#version"  # not a possible pattern, since a wildcard is a whole word
+VERSION: Final = b"#version"  # cannot be a pattern, since a wildcard is a whole word
 DECLARED: Final = "declared in code"
 DEFAULT: Final = "default"
 IN_FORCE: Final = {"per_key", "breaker"}
@@ -45,7 +45,7 @@ class PolicyMap:
         entries: the entries by the pattern's text.
         naming: the broker's templates for dead-letter and expiry queues.
         version: the number of changes in Redis.
-        unreadable: fields in Redis that are not entries. They are ignored, and must not stop a queue.
+        unreadable: fields in Redis that are not entries. They are ignored, so that they do not stop a queue.
     """
 
     entries: Mapping[str, Entry]

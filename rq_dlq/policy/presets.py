@@ -1,6 +1,6 @@
-"""The arithmetic of other brokers, to the bit, for those who migrate.
+"""The arithmetic of other brokers, bit for bit, for users who migrate.
 
-They use the same longs, doubles and order of operations, with one difference: settings that would lead to a
+It uses the same longs, doubles and order of operations, with one difference: settings that would lead to a
 wait in the past or an overflow are refused. As in Java, a number that is too large becomes the largest long.
 """
 
@@ -59,8 +59,8 @@ class ActiveMQRedelivery(Arithmetic):
     `multiplier` is 1. Make a policy with `RedeliveryPolicy.activemq`.
 
     Attributes:
-        redelivery_delay: the wait that is not computed from a previous one; negative only if that cannot
-            happen.
+        redelivery_delay: each later wait that is not computed from the previous one; negative only if
+            there is no such wait.
 
     Raises:
         PolicyError: a setting is not valid; the error has its name in ActiveMQ.
@@ -93,7 +93,7 @@ class ActiveMQRedelivery(Arithmetic):
         wait = self.initial_delay
         for _ in range(n - 1):
             before, wait = wait, self._next(wait, r)
-            if wait == before:  # it no longer changes
+            if wait == before:  # later waits are equal
                 break
         return wait
 
@@ -114,7 +114,7 @@ def usual_maximum(delay: object) -> int:
 
 
 def deliveries_of_both(client: int | None, broker: int | None) -> int | None:
-    """How often ActiveMQ Classic delivers a message that always fails, with both of its redeliveries on.
+    """How often ActiveMQ Classic delivers a message that always fails, if client and broker both redeliver.
 
     The client redelivers until the message's redelivery counter exceeds its maximum, then returns the message
     as poison (`ActiveMQMessageConsumer.rollback`). The broker's `RedeliveryPlugin` sends it again while its
@@ -143,7 +143,7 @@ def deliveries_of_both(client: int | None, broker: int | None) -> int | None:
 def after_the_first(attempts: object, name: str) -> int | None:
     """Redeliveries for a limit that counts deliveries, as in Artemis and JetStream; None and -1: no limit.
 
-    There 0 and all negative numbers mean the same, which is surprising, so they are refused.
+    In those brokers 0 and all negative numbers also mean no limit. That is surprising, so they are refused.
     """
     if attempts is None or attempts == -1:
         return None
@@ -156,11 +156,11 @@ def _long(number: float) -> int:
 
 
 def _spread(wait: int, factor: float, r: float) -> int:
-    """Both brokers' spread; their random sign and random number together are our r.
+    """The spread of both brokers; their random sign and random number together are our r.
 
         double variance = (random.nextBoolean() ? factor : -factor) * random.nextDouble();
         wait += wait * variance;
 
-    Without a factor a wait stays a long, which a double cannot always represent.
+    Without a factor the wait stays a long: a double cannot represent every long.
     """
     return _long(wait + wait * (factor * r)) if factor else wait

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 WITHOUT_LIMIT: Final = 12
 """How many rows to show if there is no limit, or a very high one."""
 MOST: Final = 10_000
-"""How many redeliveries are computed individually, at most; it takes some ten milliseconds."""
+"""The most redeliveries that are computed individually; it takes about ten milliseconds."""
 
 
 class Row(NamedTuple):
@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The range of a time because of the spread, in seconds."""
+    """The range of a time, due to the spread; in seconds."""
 
     earliest: float
     nominal: float
@@ -46,8 +46,8 @@ class Preview:
         rows: the redeliveries, in order.
         max_redeliveries: the policy's limit.
         dead_after: the sum of the waits from the first failure to the dead-letter queue, without the time
-            that handlers take; None: never. After the 10,000th redelivery each wait counts like that one:
-            nearly all policies have reached their longest wait by then.
+            that handlers take; None: never. Waits after the 10,000th redelivery count as equal to that one:
+            nearly every policy has reached its longest wait before.
     """
 
     rows: tuple[Row, ...]

@@ -1,4 +1,4 @@
-"""The rate of a queue: how many messages it delivers in a time."""
+"""The rate of a queue: how many messages it delivers per time span."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class RedeliveryPolicy:
         if n < 1:
             raise InvalidInput(f"n is {n}. Redeliveries are counted from 1")
         if r is None:
-            r = random.uniform(-1, 1)  # noqa: S311 - it spreads load, it guards nothing
+            r = random.uniform(-1, 1)  # noqa: S311 - it spreads load; it is not for security
         elif not -1 <= r <= 1:
             raise InvalidInput(f"r is {r}. Pass a number from -1 to 1, or None for a random one")
         return self.arithmetic.wait(n, r, previous)
@@ -198,7 +198,7 @@ class RedeliveryPolicy:
         """Simulate messages that all fail at the same time because a service is down.
 
         Args:
-            messages: how many messages.
+            messages: the number of messages.
             outage: how long every delivery fails.
             rate: how many deliveries a second can succeed afterwards; more than that fail. None: any number.
             seed: the seed of the random numbers; the same seed gives the same result.
@@ -233,7 +233,7 @@ class RedeliveryPolicy:
 
     @staticmethod
     def artemis(**settings: object) -> RedeliveryPolicy:
-        """Redelivery as ActiveMQ Artemis does it, to the bit; see `presets.ArtemisRedelivery`.
+        """Redelivery as ActiveMQ Artemis does it, bit for bit; see `presets.ArtemisRedelivery`.
 
         Args:
             settings: `redelivery-delay`, `redelivery-delay-multiplier`, `max-redelivery-delay`,
@@ -257,7 +257,7 @@ class RedeliveryPolicy:
 
     @staticmethod
     def activemq(**settings: object) -> RedeliveryPolicy:
-        """Redelivery as ActiveMQ Classic does it, to the bit; see `presets.ActiveMQRedelivery`.
+        """Redelivery as ActiveMQ Classic does it, bit for bit; see `presets.ActiveMQRedelivery`.
 
         Args:
             settings: `maximumRedeliveries`, `initialRedeliveryDelay`, `redeliveryDelay`,
@@ -292,11 +292,11 @@ class RedeliveryPolicy:
         immediately in both.
 
         Args:
-            settings: `max_deliver` (deliveries; None or -1: no limit; 0, which JetStream reads so too,
-                is an error), `backoff` (durations, so numbers are seconds; the last one repeats), in
-                JetStream's spelling of any language; left out or None: JetStream's default. `ack_wait` is
-                checked and has no effect: pass it to `broker.queue` as `lease`. `fatal` is an addition of
-                this package.
+            settings: `max_deliver` (deliveries; None or -1: no limit; 0, which JetStream also takes as no
+                limit, is an error), `backoff` (durations, so numbers are seconds; the last one repeats),
+                spelled as in a JetStream client of any language; left out or None: JetStream's default.
+                `ack_wait` is checked and has no effect: pass it to `broker.queue` as `lease`. `fatal` is an
+                addition of this package.
 
         Returns:
             The policy.

@@ -56,19 +56,19 @@ class EntryFields(_Everywhere, total=False):
     dead_letter: where dead letters go: a strategy or a mapping; None: drop and count them.
     expiry: times to live, and where expired messages go: a policy or a mapping.
     max_in_flight: how many messages may be leased at a time, by all consumers together; None: no limit.
-    rate: how many messages are delivered in a time, to all consumers together: "100/s", "5/10m", or a number
-        per second; None: no limit. The messages of a second, at least one, may be delivered in a burst. A
-        redelivery counts, a release does not.
+    rate: how many messages are delivered per time span, to all consumers together: "100/s", "5/10m", or a
+        number per second; None: no limit. The messages of a second, at least one, may be delivered in a
+        burst. A redelivery counts, a release does not.
     outcomes: about how many events the outcome history keeps; None or 0: it is not written.
     dedup_window: how long after an ack a send with the same id is ignored; None: it is not ignored.
-    dead_letter_aliases: more names for its dead-letter queue, such as one for many queues: each dead letter
-        exists once, under all these names. A list, or text with spaces between the names. If a name is also a
-        queue's, its consumers get the messages of both.
+    dead_letter_aliases: more names for its dead-letter queue; many queues may share one: each dead letter
+        exists once, under all these names. A list, or text with spaces between the names. If a name is also
+        that of a queue, the consumers of that queue get the messages of both.
     expiry_aliases: the same for its expiry queue.
     per_key: the rule for messages with the same key: a `PerKey`, its text or a mapping; None: keys are
         ignored.
-    results: how long the results of all its messages are kept, for `Queue.result`; None: only those sent with
-        `result=True`, for an hour.
+    results: how long the results of all its messages are kept, for `Queue.result`; None: only results of
+        messages sent with `result=True`, for an hour.
     results_bytes: about how much memory results may take: "64MB", or a number of bytes; the oldest are
         dropped first; None: 64 MB.
     breaker: when a dependency counts as down: a `Breaker`, its text or a mapping; None: never.
@@ -120,9 +120,9 @@ class QueueSettings:
         expiry: the policy, with every field.
         dead_letter: the strategy, with every field.
         max_in_flight: how many messages may be leased at a time; None: no limit.
-        rate: how many messages are delivered in a time, such as "100/s"; None: no limit.
+        rate: how many messages are delivered per time span, such as "100/s"; None: no limit.
         outcomes: about how many events the outcome history keeps; None: it is not written.
-        dedup_window: how long the ids of acked messages are remembered, seconds; None: they are not.
+        dedup_window: how long the ids of acked messages are remembered, seconds; None: not at all.
         dead_letter_aliases: more names of the dead-letter queue, separated by spaces; None: no more names.
         expiry_aliases: more names of the expiry queue, likewise.
         per_key: the rule for messages with the same key; None: keys are ignored.
@@ -158,13 +158,13 @@ class QueueSettings:
     sources: tuple[Source, ...]
 
     def at_capacity(self, in_flight: int) -> str:
-        """Why no delivery starts with this many in flight; empty: one does."""
+        """The reason why no delivery can start with this many in flight; empty: one can start."""
         limit = self.max_in_flight
         full = limit is not None and in_flight >= limit
         return f"it waits until fewer than {limit} are being processed (max_in_flight)" if full else ""
 
     def wire(self) -> dict[str, str]:
-        """The fields of the queue's settings in Redis, except those with their defaults."""
+        """The fields of the queue's settings in Redis, except those at their defaults."""
         fates, ttls = self._fates(), self._ttls()
         wire = {"redelivery": _json({"redelivery": self.redelivery.as_wire()})}
         if fates != USUAL:
@@ -175,7 +175,7 @@ class QueueSettings:
         return wire | {name: str(value) for name, value in plain.items() if value is not None}
 
     def _fates(self) -> dict[str, JSON]:
-        """Where messages go that die, expire, or die and are not persistent."""
+        """The destinations of dead, expired, and dead non-persistent messages."""
         dead, expired = self.dead_letter.as_wire(), self.expiry.as_wire()
         discarding = dead["strategy"] == "discarding"
         fate = "discard" if expired["discard"] else "expired"

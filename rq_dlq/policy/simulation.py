@@ -1,4 +1,4 @@
-"""Simulates many messages that fail together: pure, with the same result for the same seed.
+"""Simulates many messages that fail together, without I/O; the same seed gives the same result.
 
 The model is small on purpose. All messages fail at time 0, because a service is down until the outage ends.
 Each is redelivered by the policy. A delivery takes no time. It fails while the service is down, and
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from rq_dlq.policy.arithmetic import Arithmetic
 
 SLOT: Final = 100
-"""The time within which redeliveries count as a crowd, milliseconds."""
+"""Redeliveries within this time count as one crowd; milliseconds."""
 MOST_DELIVERIES: Final = 2_000_000
-"""A few seconds of computing; a policy without limit and waits would never end."""
+"""This many take a few seconds. Without a limit and waits, a simulation would never end."""
 BARS: Final = 24
 WIDEST: Final = 50
 STEPS: Final = (100, 200, 500, *(1_000 * s for s in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1_800, 3_600)))
-"""The possible steps of a bar, milliseconds; beyond an hour, whole hours."""
+"""The possible lengths of a bar's time step, milliseconds; beyond an hour, whole hours."""
 
 
 class Plan(NamedTuple):
@@ -48,7 +48,7 @@ class Plan(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """The redeliveries within one step of time, which begins at `start` (seconds since the failure)."""
+    """The redeliveries within one time step, which begins at `start` (seconds since the failure)."""
 
     start: float
     failed: int
@@ -64,7 +64,7 @@ class Crowd(NamedTuple):
 
 
 class Quantiles(NamedTuple):
-    """Seconds by which 1 %, half and 99 % of the messages are dead."""
+    """The seconds after which 1 %, half and 99 % of the messages are dead."""
 
     p1: float
     p50: float
@@ -76,19 +76,19 @@ class Simulation:
     """The simulated outcome of messages that failed together. `str()` is a table and a picture.
 
     Attributes:
-        messages: how many messages there were; in the end each is done or dead.
-        outage: its length, seconds.
+        messages: the number of messages; in the end each is done or dead.
+        outage: the length of the outage, seconds.
         rate: how many deliveries a second could succeed afterwards; None: any number.
-        drained: seconds after the outage until the last message was done or dead; 0: before its end.
+        drained: seconds after the outage until the last message was done or dead; 0: none was left.
         done: how many messages succeeded.
         dead: how many messages died.
         deliveries: the number of deliveries, including the first of each message.
         wasted: the number of failed deliveries, including the first of each message.
         crowd: the biggest crowd; None: there was no redelivery.
-        crowd_after: the biggest crowd after the outage; None: there was no redelivery then.
+        crowd_after: the biggest crowd after the outage; None: there was no redelivery after it.
         dead_after: the time to the dead-letter queue if the outage never ended; None: there is no limit on
-            redeliveries, or one of millions.
-        step: the time of a row, seconds.
+            redeliveries, or it is above 2,000,000.
+        step: the length of a row's time step, seconds.
         rows: the redeliveries over time, ready for JSON.
     """
 
@@ -116,7 +116,7 @@ class Simulation:
         ):
             raise InvalidInput(f"rate is {shown(rate)}. Pass a number above 0, or leave it out for no limit")
         _bound(messages)
-        until, draw = milliseconds(outage, name="outage"), random.Random(seed)  # noqa: S311 - a game
+        until, draw = milliseconds(outage, name="outage"), random.Random(seed)  # noqa: S311 - a simulation
         seen = _play(plan, messages, until, rate, draw)
         step, rows = _bars(seen.failures, seen.successes)
         times = seen.failures + seen.successes
@@ -159,7 +159,7 @@ class Simulation:
         return f"dead-lettered after {p50} (p1 {p1}, p99 {p99})"
 
     def _picture(self) -> Iterator[str]:
-        """A line for each row, with a bar in proportion to its redeliveries."""
+        """A line for each row, with a bar whose length shows its number of redeliveries."""
         if not self.rows:
             return
         highest = max(row.failed + row.done for row in self.rows)
@@ -228,11 +228,11 @@ class _Allowance:
 
 
 def _dead_after(plan: Plan, messages: int, draw: random.Random) -> Quantiles | None:
-    """When messages that always fail are dead."""
+    """The times at which messages that always fail are dead."""
     limit = plan.limit
     if limit is None or limit > MOST_DELIVERIES:
         return None
-    sample = min(messages, MOST_DELIVERIES // max(limit, 1))  # over many waits the sums differ little
+    sample = min(messages, MOST_DELIVERIES // max(limit, 1))  # sums of many waits differ little
     ends: list[int] = []
     for _ in range(sample):
         end, wait = 0, None

@@ -1,7 +1,7 @@
 """Converts between tenacity's strategies and a policy's arguments. Importing this needs tenacity.
 
 A wait that no policy matches exactly (to the millisecond, and in distribution if it is random) is refused,
-and the error says what is possible: a nearly right schedule would only be noticed in production.
+and the error says what is possible: an almost correct schedule would only be noticed in production.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 LONGEST_LIST: Final = 1_000
 FAR: Final = 10_000
-"""An attempt by which every wait that becomes constant is constant."""
+"""By this attempt, every wait that ever becomes constant is constant."""
 
 
 class Strategies(TypedDict):
@@ -68,7 +68,7 @@ def strategies_of(policy: Policy) -> Strategies:
 
 
 def policy_in(wait: WaitBaseT | None, stop: StopBaseT | None) -> Policy | None:
-    """The policy behind strategies made by `strategies_of`; None: they are tenacity's own."""
+    """The policy of strategies that `strategies_of` made; None: these are tenacity's own."""
     found = wait.policy if isinstance(wait, PolicyWait) else None
     return found if found is not None and found.max_redeliveries == _limit(stop) else None
 
@@ -118,16 +118,16 @@ def _growing(initial: float, multiplier: float, longest: float | None, spread: f
 
 
 def _uniform(low: float, high: float) -> dict[str, Any]:
-    """Uniform between two waits: their middle, spread by half their distance."""
+    """A wait that is uniform between two others: their mean, spread by half their difference."""
     spread = (high - low) / (high + low) if high > 0 else 0
     return _growing((low + high) / 2, 1, None, spread)
 
 
 def _random_exponential(wait: t.wait_random_exponential) -> dict[str, Any]:
-    """Uniform from 0 to a growing wait: half of it, spread by all of it.
+    """A wait that is uniform from 0 to a growing limit: half the limit, with a spread of 1.
 
-    At the maximum the spread is folded back to the same uniform range. Between half the maximum and the
-    maximum it would not be uniform, so no half may fall there.
+    At the maximum the spread is folded back to the same uniform range. For a half between half the maximum
+    and the maximum it would not be uniform, so such settings are refused.
     """
     if wait.exp_base == 1:
         return _uniform(wait.min, min(wait.multiplier, wait.max))
@@ -166,14 +166,14 @@ def _capped(longest: float) -> float | None:
 
 
 def _certain(wait: object) -> TypeGuard[wait_base]:
-    """Whether it depends on the attempt alone, and only rises or only falls after its links."""
+    """Whether the wait depends only on the attempt, and is monotonic after the links of a chain."""
     if _is(wait, t.wait_chain):
         return all(map(_certain, wait.strategies))
     return _exponential(wait) or type(wait) in {t.wait_none, t.wait_fixed, t.wait_incrementing}
 
 
 def _tabulated(wait: wait_base, limit: int | None) -> list[float]:
-    """Its waits, in seconds, until they become constant or the redeliveries end."""
+    """The waits, in seconds, until they become constant or the redeliveries end."""
     last, links = _at(wait, FAR), _links(wait)
     waits: list[int] = []
     for n in range(1, LONGEST_LIST + 1):
@@ -198,5 +198,5 @@ def _at(wait: wait_base, attempt: int) -> int:
 
 
 def _is(value: object, kind: type[T]) -> TypeGuard[T]:
-    """Whether it is exactly of this class: a subclass may compute another wait."""
+    """Whether it is of exactly this class: a subclass may compute another wait."""
     return type(value) is kind

@@ -1,6 +1,6 @@
 """Policies read from files: our own (TOML), ActiveMQ Artemis' broker.xml, ActiveMQ Classic's activemq.xml.
 
-A reader does no I/O. It turns text into entries, reports the equivalent of each setting of the file, and
+A reader does no I/O. It converts text to entries, reports the equivalent of each setting in the file, and
 lists the problems. The caller sets all entries of a file, or none.
 """
 
@@ -26,7 +26,7 @@ def read_broker_xml(data: bytes, renamed: Mapping[str, str] | None = None) -> Re
 
     Args:
         data: the file's content.
-        renamed: new names or patterns, by those in the file.
+        renamed: new names or patterns, by the names in the file.
 
     Returns:
         The entries, or the problems of the file.
@@ -46,7 +46,7 @@ def read_broker_xml(data: bytes, renamed: Mapping[str, str] | None = None) -> Re
 
 
 def _why_not(root: Element) -> str:
-    """Why a file of another kind is not read."""
+    """The reason why a file of another kind is not read."""
     if root.named("subsystem") and root.named("address-setting"):
         return (
             "a WildFly configuration is not supported: put its <address-setting> elements into a broker.xml"
@@ -58,7 +58,7 @@ def _why_not(root: Element) -> str:
 
 
 def _not_read(include: Element) -> Problem:
-    """The problem of an `xi:include`, whose file would be part of this one."""
+    """The problem that an `xi:include` is not read, although its file is part of this one."""
     where = include.attributes.get("href", "another file")
     message = (
         f"its settings are in {where}, which is not read: put them into a copy of this file, and import the "

@@ -116,7 +116,7 @@ def _fields(block: Block, settings: Settings, strategy: str, names: Names) -> No
 
 
 def dropping(block: Block, setting: Setting, note: str) -> None:
-    """Drop the dead letters of a block, whatever its strategy."""
+    """Drop the dead letters of a block, regardless of its strategy."""
     gone = [one for one in block.findings if one.field.startswith(("dead_letter.", "expiry.disc"))]
     block.findings = [one for one in block.findings if one not in gone]
     block.fields.pop("dead_letter", None)

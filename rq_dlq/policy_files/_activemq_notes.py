@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def differences(entries: Mapping[Pattern, Block], everything: Pattern, line: int, *, named: bool) -> Block:
-    """Notes on queues that no policyEntry covers, and on those where two patterns cross.
+    """Notes on queues that no policyEntry covers, and on queues that two crossing patterns match.
 
     Args:
         entries: the policyEntries, by pattern.
         everything: the pattern for all queues.
-        line: the line for notes that concern no entry.
+        line: the line for notes that belong to no entry.
         named: the file has policyEntries, even if only for topics.
     """
     notes = Block("policyEntry", Settings(line))

@@ -26,15 +26,15 @@ FIELDS: Final = tuple(row for row in BY_PART["redelivery"].values() if row.class
 OF_A_CLIENT: Final = 6
 """Redeliveries by a client with default settings."""
 SEND, FALLBACK = "sendToDlqIfMaxRetriesExceeded", "fallbackToDeadLetter"
-"""The switches of the redeliveryPlugin. If off, messages are dropped instead of becoming dead letters: those
-without redeliveries left, and those that fail in a queue without a policy."""
+"""The switches of the redeliveryPlugin. If one is off, messages are dropped instead of becoming dead letters:
+messages without redeliveries left, or messages that fail in a queue without a policy."""
 JAVA: Final = re.compile(r"\.[*+?{]|&&|\[[^\]]*\[|[*+?}][+]|\\[QEpPRXGZ]")
 """Parts of Java expressions that match across dots, or that differ in Python."""
 TTL, CEILING = "zeroExpirationOverride", "ttlCeiling"
 
 
 def redelivering(element: Element) -> tuple[Block, dict[str, Setting]]:
-    """The block of the redeliveryPlugin, and its switches that are off."""
+    """The block of the redeliveryPlugin, and the switches that are off in it."""
     block = Block("redeliveryPlugin", Settings.of(element))
     off: dict[str, Setting] = {}
     for name, setting in block.settings.items():
@@ -99,7 +99,7 @@ def _note(field: str, values: Mapping[str, Any], policy: RedeliveryPolicy) -> st
 
 
 def discarding(element: Element) -> Block:
-    """The plugin that drops dead letters before any strategy sees them.
+    """Convert the plugin that drops dead letters before any strategy applies.
 
     Its entry is pinned, with a pattern that matches all queues.
     """
@@ -150,7 +150,7 @@ def _dropped(block: Block) -> None:
 def _names_of(block: Block, only: Setting) -> list[str] | None:
     """Our names for the expressions of dropOnly; None: one of them matches all queues.
 
-    Java expressions are matched with whole names, so `q.*` matches each name that begins with q. Other
+    A Java expression must match the whole name, so `q.*` matches each name that begins with q. Other
     expressions that match across dots have no counterpart.
     """
     names: list[str] = []
@@ -166,7 +166,7 @@ def _names_of(block: Block, only: Setting) -> list[str] | None:
             block.passed_over(only, "no counterpart", note)
         elif head == item:
             names.append(item.replace(r"\.", "."))
-        elif (stem := head.replace(r"\.", ".")).endswith("."):  # such as q\..*, all below q
+        elif (stem := head.replace(r"\.", ".")).endswith("."):  # such as q\..*: all names below q
             names += [f"{stem}*", f"{stem}*.#"]
         else:
             names.append(rf"{stem}[\s\S]*.#")

@@ -15,12 +15,12 @@ class Kind(NamedTuple):
 
     Attributes:
         part: the part of our entry.
-        what: the name for people.
+        what: the readable name.
         address: the setting for one common address.
-        auto: the setting that gives each queue its own.
+        auto: the setting that gives each queue its own queue for them.
         prefix: the setting for the prefix of these queues.
         suffix: the setting for their suffix.
-        default: Artemis' prefix.
+        default: Artemis' default prefix.
         aliases: our field with more names.
     """
 
@@ -35,7 +35,7 @@ class Kind(NamedTuple):
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """The names of all four."""
+        """The names of all four settings."""
         return (self.address, self.auto, self.prefix, self.suffix)
 
 
@@ -65,7 +65,7 @@ Queues: TypeAlias = "Mapping[str, Sequence[str]] | None"
 def places(block: Block, above: Sequence[Block], names: Names, queues: Queues) -> None:
     """Convert the settings for both kinds, in full, if the block has any of them.
 
-    `above` are the blocks that also apply to all its queues, the most specific first.
+    `above` has the other blocks that apply to all its queues, the most specific first.
     """
     given = {kind: [name for name in kind.settings if name in block.settings] for kind in (LETTERS, EXPIRY)}
     for kind in (LETTERS, EXPIRY):
@@ -89,7 +89,7 @@ def places(block: Block, above: Sequence[Block], names: Names, queues: Queues) -
 
 
 def _place(block: Block, kind: Kind, above: Sequence[Block], names: Names, *, together: bool) -> None:
-    """Convert one kind: each queue has its own, many share one, or none exists."""
+    """Convert the destination of one kind: one per queue, one for many queues, or none."""
     if _automatic(kind, block, above):
         _individual(block, kind, above)
         return
@@ -110,7 +110,7 @@ def _place(block: Block, kind: Kind, above: Sequence[Block], names: Names, *, to
 
 
 def _doors(kind: Kind, block: Block, above: Sequence[Block], names: Names, queues: Queues) -> None:
-    """Convert the other queues that get a copy in Artemis: here they are aliases of one queue."""
+    """Convert the additional queues that get a copy in Artemis; here they are aliases of one queue."""
     found = _aliases(kind, block, above, names, queues)
     if found is None:
         return
@@ -131,7 +131,7 @@ def _doors(kind: Kind, block: Block, above: Sequence[Block], names: Names, queue
 def _aliases(
     kind: Kind, block: Block, above: Sequence[Block], names: Names, queues: Queues
 ) -> list[str] | None:
-    """The additional queues that get them; None: the block does not configure them."""
+    """The additional queues that get dead or expired messages; None: the block does not configure any."""
     if kind.auto not in block.settings and kind.address not in block.settings:
         return None
     address = _setting(kind.address, block, above)
@@ -166,7 +166,7 @@ def _individual(block: Block, kind: Kind, above: Sequence[Block]) -> None:
 
 
 def _missing(block: Block, kind: Kind) -> None:
-    """Note that no setting names an address: Artemis drops the messages, here they are kept."""
+    """Note that no setting names an address: Artemis drops these messages; here they are kept."""
     drop = "--strategy discarding" if kind is LETTERS else "--discard-expired"
     note = f"missing, so Artemis drops {kind.what}; here each queue keeps its own ({drop} drops them)"
     block.passed_over(block.settings[kind.address], "not needed", note)
@@ -183,7 +183,7 @@ def _automatic(kind: Kind, block: Block, above: Sequence[Block]) -> bool:
 
 
 def _name(kind: Kind, block: Block, above: Sequence[Block]) -> str:
-    """The address that many queues share; empty: no such address."""
+    """The address that many queues share; empty: none."""
     address = _setting(kind.address, block, above)
     return "" if address is None or _automatic(kind, block, above) else address.value
 

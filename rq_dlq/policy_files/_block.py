@@ -29,7 +29,7 @@ FLAGS = {"true": True, "false": False}
 
 
 class Setting(NamedTuple):
-    """One setting of the file. An empty value: it is missing from the file, and its default applies."""
+    """One setting of the file. If it is missing, the value is empty, and its default applies."""
 
     name: str
     value: str
@@ -37,7 +37,7 @@ class Setting(NamedTuple):
 
 
 class Settings(dict[str, Setting]):
-    """The settings of an element by name. One that is missing has no value, and the line of the element."""
+    """The settings of an element by name. A missing one has an empty value and the element's line."""
 
     def __init__(self, line: int, given: Iterable[Setting] = ()) -> None:
         super().__init__((setting.name, setting) for setting in given)
@@ -63,12 +63,12 @@ class Block:
     """A block, and the conversion of its settings.
 
     Attributes:
-        place: the block's name for people: "address-setting orders.#".
+        place: the block's readable name: "address-setting orders.#".
         settings: the settings of the block.
         pattern: the pattern of our entry.
         fields: our entry, as Redis stores it.
         findings: the equivalent of each setting.
-        problems: the errors in it.
+        problems: the errors in the block.
     """
 
     place: str
@@ -80,12 +80,12 @@ class Block:
 
     @property
     def line(self) -> int:
-        """Where it begins."""
+        """The line where it begins."""
         return self.settings.line
 
     @property
     def itself(self) -> Setting:
-        """The block as a whole, for findings that concern no particular setting."""
+        """The block as a whole, for findings about no particular setting."""
         return self.settings[""]
 
     def becomes(self, setting: Setting, where: str, value: JSON, note: str = "") -> None:
@@ -104,7 +104,7 @@ class Block:
         self.findings.append(Finding(line, self.place, name, value, outcome, note=note, **of_field))
 
     def matched(self, setting: Setting, name: str, names: Names, lost: str) -> Pattern | None:
-        """Our pattern for a name in a setting; None: there is none, and a problem or finding is added."""
+        """Our pattern for a name in a setting; None: no pattern fits, and a problem or finding is added."""
         try:
             pattern = names.pattern(name)
         except PolicyError as error:
@@ -118,7 +118,7 @@ class Block:
         return pattern
 
     def wrong(self, setting: Setting, message: str) -> None:
-        """Add a problem of a setting."""
+        """Add a problem with a setting."""
         self.problems.append(Problem(setting.line, setting.name, message))
 
     def unknown(self, setting: Setting, known: Iterable[str], owner: str) -> None:
@@ -145,7 +145,7 @@ class Block:
         return float(setting.value)
 
     def flag(self, setting: Setting) -> bool | None:
-        """The setting as a truth value; None: it is not one, and a problem is added."""
+        """The setting as True or False; None: it is neither, and a problem is added."""
         if setting.value.lower() not in FLAGS:
             message = f"{shown(setting.value)} is neither true nor false{_property(setting)}"
             self.wrong(setting, message)
@@ -187,7 +187,7 @@ class Block:
         return whole
 
     def _blame(self, message: str, parts: list[str]) -> None:
-        """Add a problem for the setting that it names, or for the last setting of these parts."""
+        """Add a problem for the setting that the message names, or for the last setting of these parts."""
         suspects = [one for one in self.findings if one.field.split(".")[0] in parts]
         named = [one for one in suspects if one.setting and plain(one.setting) in plain(message)]
         mentioned = [one for one in suspects if one.field.rpartition(".")[2] in message]

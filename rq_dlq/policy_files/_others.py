@@ -1,4 +1,4 @@
-"""Settings of other brokers without a field here: why they are not needed, or have no counterpart."""
+"""Settings of other brokers without a field here, with the reason: not needed, or no counterpart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Reasons: TypeAlias = "Mapping[str, tuple[Conversion, str]]"
 
 
 def _reasons(*rows: tuple[Conversion, str, str]) -> Reasons:
-    """From rows of the outcome, the reason, and the settings that share them."""
+    """Make it from rows of an outcome, a reason, and the settings that both apply to."""
     return {name: (outcome, reason) for outcome, reason, names in rows for name in names.split()}
 
 
@@ -90,7 +90,7 @@ ARTEMIS_CORE: Final = _reasons(
     ("not needed", "patterns select policies; messages are sent to queues by their full name",
      "wild-card-routing-enabled"),
 )  # fmt: skip
-"""Settings of the whole broker that concern redelivery, dead letters and expiry."""
+"""Settings of the whole broker for redelivery, dead letters and expiry."""
 
 CLASSIC: Final = _reasons(
     ("not needed", INDEXED, "expireMessagesPeriod maxExpirePageSize"),

@@ -12,14 +12,14 @@ from rq_dlq.policy.patterns import ONE, REST, WILDCARDS
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """A broker's syntax of names, and the names here.
+    """A broker's syntax for names, and new names for its queues.
 
     Attributes:
         delimiter: the delimiter between words.
         any_words: the wildcard for any number of words.
         single_word: the wildcard for one word.
-        literal: the two characters around a name without wildcards; empty: the broker has no such characters.
-        renamed: the user's new names, by the names there.
+        literal: the two characters around a name without wildcards; empty: the broker has no such syntax.
+        renamed: the user's new names, by the broker's names.
     """
 
     delimiter: str = "."
@@ -29,10 +29,10 @@ class Names:
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def pattern(self, name: str) -> Pattern:
-        """Our pattern for a name there.
+        """Our pattern for a broker's name.
 
         Raises:
-            PolicyError: the name cannot be a pattern here; the error says what to do.
+            PolicyError: the name has no equivalent pattern; the error says what to do.
         """
         if name in self.renamed:
             return Pattern.parse(self.renamed[name])
@@ -42,7 +42,7 @@ class Names:
             raise PolicyError(f"choose the pattern here with --map '{name}=…', since {error}") from None
 
     def queue(self, name: str) -> str:
-        """The name here of a queue there; for `address::queue` that of the queue."""
+        """Our name for a broker's queue; for `address::queue`, the name of the queue."""
         return self.renamed.get(name, ".".join(name.rpartition("::")[2].split(self.delimiter)))
 
     def _translated(self, name: str) -> str:
@@ -59,7 +59,7 @@ class Names:
 
 
 def common(one: Pattern, other: Pattern) -> str | None:
-    """The pattern of all queues that both match; None: no queue matches both."""
+    """The pattern for all queues that both patterns match; None: no queue matches both."""
     both = [pattern.text.split(".") for pattern in (one, other)]
     length = max(len(words) - (words[-1] == REST) for words in both)
     mine, its = (_stretched(words, length) for words in both)
@@ -71,5 +71,5 @@ def common(one: Pattern, other: Pattern) -> str | None:
 
 
 def _stretched(words: list[str], length: int) -> list[str]:
-    """The words of a pattern; an open end as single words, up to this length."""
+    """The words of a pattern; an open end becomes one-word wildcards, up to this length."""
     return [*words[:-1], *[ONE] * (length - len(words) + 1)] if words[-1] == REST else words

@@ -22,7 +22,7 @@ class Finding:
         place: its block, such as "address-setting orders.#".
         setting: its name in the file; empty: the block as a whole.
         value: its value in the file; empty: it is missing, and its default applies.
-        outcome: becomes a field here, is not needed, or has no counterpart.
+        outcome: it becomes a field here, is not needed, or has no counterpart.
         pattern: the pattern of our entry.
         field: the field of that entry, such as "redelivery.initial_delay".
         becomes: the field's value, as Redis stores it; durations in whole milliseconds.

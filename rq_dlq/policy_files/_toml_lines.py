@@ -70,7 +70,7 @@ def _key(text: str, position: int) -> tuple[Path, int]:
 
 
 def _after_value(text: str, position: int) -> int:
-    """The end of the line where a value ends. A value may be a list over several lines."""
+    """The end of the line where a value ends. A value may be a list that spans several lines."""
     depth = 0
     while found := PIECE.match(text, position):
         piece = found[0]

@@ -32,7 +32,7 @@ class Element:
 
     @property
     def text(self) -> str:
-        """Its text, without the spaces around it."""
+        """Its text, without surrounding spaces."""
         return "".join(self.texts).strip()
 
     def all(self) -> Iterator[Element]:
@@ -66,7 +66,7 @@ def read_xml(data: bytes) -> Element | Problem:
     parser.StartDoctypeDeclHandler = builder.refuse_types
     parser.buffer_text = True
     try:
-        parser.Parse(data, True)  # noqa: FBT003 - its own order of arguments
+        parser.Parse(data, True)  # noqa: FBT003 - Parse takes only positional arguments
     except _RefusedError as error:
         return Problem(parser.CurrentLineNumber, "", str(error))
     except (expat.ExpatError, ValueError, LookupError) as error:

@@ -1,7 +1,7 @@
 """ActiveMQ Classic's activemq.xml: converts destination policies and plugins to entries.
 
-Classic does not merge entries: only the best match applies. So each entry here has all its fields, with
-Classic's defaults written out, and again only the most specific one applies.
+Classic does not merge entries: only the best match applies. So each entry here has all fields, with Classic's
+defaults written out: here, too, only the most specific entry applies.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _File:
         return reading_of(self._joined(), self._apart, Problem(self._root.line, "", message))
 
     def _blocks(self, element: Element, known: dict[Pattern, Block], *, default: bool) -> list[Block]:
-        """A block for each queue that an entry of a map names, if the queue has none yet."""
+        """A block for each queue that an entry of a map names, unless the queue already has one."""
         where, patterns = self._destinations(element, default=default)
         blocks: list[Block] = []
         for pattern in patterns:
@@ -148,7 +148,7 @@ class _File:
                     dropping(self._letters_of(pattern), off[SEND], note)
 
     def _without_policy(self, fallback: Setting, redelivered: PatternIndex) -> None:
-        """Queues without a redelivery policy drop failed messages; the others keep their strategies."""
+        """Drop failed messages of queues without a redelivery policy; the others keep their strategies."""
         dead = PatternIndex(self._dead)
         for pattern, block in self._redelivered.items():
             if pattern not in self._dead:
@@ -187,7 +187,7 @@ class _File:
         self._apart.append(block)
 
     def _of_clients(self) -> None:
-        """Findings for policies of clients."""
+        """Add findings for the policies of clients."""
         inside = {id(one) for each in self._root.named("redeliveryPlugin") for one in each.all()}
         for element in self._root.named("redeliveryPolicy"):
             if id(element) not in inside:
@@ -197,7 +197,7 @@ class _File:
                 self._apart.append(block)
 
     def _imported(self) -> None:
-        """Findings for other Spring files, which this file does not depend on."""
+        """Add findings for other Spring files; this file does not need them."""
         for element in self._root.named("import"):
             block = Block("import", Settings.of(element))
             note = "this file is not read: if it has policies, import it separately"
@@ -216,7 +216,7 @@ class _File:
 
 
 def _entries(root: Element, group: str, name: str) -> Iterator[tuple[Element, bool]]:
-    """The entries of a map, each with whether it is the default, which is last."""
+    """The entries of a map, the default last; for each, whether it is the default."""
     for element in root.named(group):
         yield from ((child, False) for child in element.children)
     for element in root.named("defaultEntry"):

@@ -88,7 +88,7 @@ def _setting(element: Element) -> Setting:
 
 
 def _described(element: Element, names: Names) -> tuple[Block, Pattern | None]:
-    """A block, with findings for settings without an equivalent; and its pattern, if it has one here."""
+    """A block, with findings for settings without an equivalent; and its pattern, or None."""
     match = element.attributes.get("match", "")
     block = Block(f"address-setting {match}".strip(), Settings(element.line))
     _read_settings(element, block)
@@ -124,7 +124,7 @@ def _read_settings(element: Element, block: Block) -> None:
 
 
 def _queues_of_others(blocks: dict[Pattern, Block], names: Names) -> list[Block]:
-    """Remove the blocks for the dead-letter and expiry queues of others."""
+    """Remove and return the blocks of queues that blocks name as dead-letter or expiry queues."""
     given = {
         names.queue(block.settings[name].value)
         for block in blocks.values()

@@ -129,7 +129,7 @@ def _unknown(key: str, value: object) -> str:
 
 
 def _built(fields: Fields) -> Entry | str:
-    """The entry of these fields, or the error in them."""
+    """The entry with these fields, or the error in them."""
     arguments: dict[str, Any] = {}
     for field, value in fields.items():
         part, dot, name = field.partition(".")
@@ -144,7 +144,7 @@ def _built(fields: Fields) -> Entry | str:
 
 
 def _culprits(fields: Fields, wrong: str) -> list[str]:
-    """The fields that cause an error: without one of them there is another error, or none."""
+    """The fields that cause an error: without one of them the error changes or disappears."""
     kind = wrong.partition(":")[0]
 
     def matters(field: str) -> bool:
@@ -156,7 +156,7 @@ def _culprits(fields: Fields, wrong: str) -> list[str]:
 
 
 def _problem(name: str, culprits: list[str], wrong: str, lines: Mapping[Path, int]) -> Problem:
-    """A problem, at the last line of the fields that cause it together."""
+    """A problem, at the last line of the fields that together cause it."""
     where = sorted((line_of(lines, (name, *field.split("."))), field) for field in culprits)
     line, field = where[-1]
     others = ", ".join(f"with {other}, line {at}" for at, other in where[:-1])

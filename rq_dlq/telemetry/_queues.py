@@ -70,7 +70,7 @@ class Reading:
     """The values read from Redis.
 
     Attributes:
-        processes: the reports; None: in a cluster, their node does not answer.
+        processes: the reports; None: the cluster node that has them does not answer.
         seconds: how long the reading took.
     """
 
@@ -80,7 +80,7 @@ class Reading:
 
 
 def families(reading: Reading) -> Iterator[Metric]:
-    """All metrics of a reading. Processes that no longer report may be dead, and do not count."""
+    """All metrics of a reading. A process that no longer reports may be dead, so it is not counted."""
     overview = reading.overview
     took = "How long it took to read these figures from Redis."
     yield GaugeMetricFamily("rq_dlq_read_duration_seconds", took, reading.seconds, unit="seconds")
@@ -172,7 +172,7 @@ def _groups(overview: Overview) -> Iterator[Metric]:
 
 
 def _redrives(overview: Overview) -> Iterator[Metric]:
-    """A finished redrive is seen for a week, its progress while it runs or is paused."""
+    """The redrives of the last week; their progress only while they run or are paused."""
     jobs = GaugeMetricFamily(
         "rq_dlq_redrive_jobs", "Redrives of the last week, by their state.", labels=("queue", "state")
     )
@@ -192,7 +192,7 @@ def _redrives(overview: Overview) -> Iterator[Metric]:
 
 
 def _workers(queues: Sequence[str], processes: Sequence[ProcessReport]) -> Iterator[Metric]:
-    """Workers by queue, including queues without workers, so that an alert sees the 0."""
+    """Workers by queue; queues without workers have the value 0, so that an alert can fire."""
     workers = GaugeMetricFamily(
         "rq_dlq_workers", "Worker processes that take messages from the queue.", labels=("queue",)
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rq_dlq.worker.vitals import Vitals
 
 logger = logging.getLogger("rq_dlq.health")
-BEAT = 1.0  # at most this many seconds between two beats
+BEAT = 1.0  # the most seconds between two beats
 
 
 class Answer(NamedTuple):
@@ -117,7 +117,7 @@ def _server(address: Address, handler: type[_Handler]) -> _Server:
 
 
 class _Server(socketserver.ThreadingTCPServer):
-    """Not an HTTPServer, which asks the DNS for its own name."""
+    """Not an HTTPServer: that looks up its own name in the DNS."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -151,9 +151,9 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "GET":
             self.wfile.write(answer.body)
 
-    do_HEAD = do_GET  # noqa: N815 - its name
+    do_HEAD = do_GET  # noqa: N815 - the name in http.server
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in http.server
         """Log at the level DEBUG only, since probes arrive every few seconds."""
         logger.debug(format, *args)
 
@@ -204,7 +204,7 @@ class _Heart:
                 self._said = said
 
     def _state(self) -> dict[str, str]:
-        """The state for systemd."""
+        """The state, as systemd reads it."""
         faults = _failed(self._vitals.ready())
         status = "; ".join(f"{check.name}: {check.found}" for check in faults) or "working"
         said = {"STATUS": " ".join(status.split())}

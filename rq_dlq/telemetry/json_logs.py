@@ -59,7 +59,7 @@ def instrument(broker: BrokerBase) -> None:
     `rq-dlq worker --log-format json` does this.
 
     Args:
-        broker: a broker of either colour; this covers its workers and `with` blocks in this process.
+        broker: a blocking or an async broker; its workers and `with` blocks in this process are covered.
     """
     broker.observe(_Messages())
 
@@ -83,7 +83,7 @@ class _Messages(Observer):
 
 def _of_span() -> Fields:
     """The ids of the current span; empty: there is none."""
-    trace: Any = sys.modules.get("opentelemetry.trace")  # imported if tracing is in use
+    trace: Any = sys.modules.get("opentelemetry.trace")  # already imported if tracing is in use
     context = trace and trace.get_current_span().get_span_context()
     if not context or not context.is_valid:
         return NO_FIELDS

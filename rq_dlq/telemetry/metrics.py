@@ -53,7 +53,7 @@ class QueueCollector(Collector):
     cannot be read, the only metric is `rq_dlq_up 0`. docs/metrics.md lists all metrics.
 
     Args:
-        broker: a broker of either colour.
+        broker: a blocking or an async broker.
     """
 
     def __init__(self, broker: Broker | asyncio.Broker) -> None:
@@ -66,7 +66,7 @@ class QueueCollector(Collector):
         self._trouble = ""  # the last logged failure
 
     def describe(self) -> Iterator[Metric]:
-        """The families without values, so that registering it does not read Redis."""
+        """The families without values, so that registering the collector does not read Redis."""
         yield _up(None)
         yield from families(NOTHING)
 
@@ -101,7 +101,7 @@ class QueueCollector(Collector):
     def _reading(self) -> Reading | None:
         """The last reading, or a new one if it is too old; None: Redis cannot be read.
 
-        A thread reads, since an unresponsive Redis may block longer than a scrape may take.
+        A thread reads, since an unresponsive Redis may block for longer than a scrape may take.
         """
         with self._lock:
             if self._reader is None or not self._reader.is_alive():
@@ -125,7 +125,7 @@ class QueueCollector(Collector):
             self._note("")
 
     def _note(self, trouble: str) -> None:
-        """Log once that a failure began, and once that it ended."""
+        """Log once when a failure begins, and once when it ends."""
         if bool(trouble) != bool(self._trouble):
             logger.warning("%s", f"no metrics: {trouble}" if trouble else "Redis can be read again")
         self._trouble = trouble

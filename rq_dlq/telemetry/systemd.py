@@ -13,7 +13,7 @@ class Systemd:
     """The socket of the service manager; removed from the environment, so that children do not use it.
 
     Attributes:
-        watchdog: seconds within which it requires regular notifications; None: it requires none.
+        watchdog: the longest time between two notifications that it allows, seconds; None: it needs none.
     """
 
     def __init__(self) -> None:

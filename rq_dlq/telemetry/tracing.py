@@ -2,10 +2,10 @@
 
 They follow the semantic conventions for messaging of OpenTelemetry 1.44.0, whose status is "development".
 
-- `send QUEUE`, of the kind producer: a call that sends. Its context travels in the headers of the message, in
-  those of the global propagator: `traceparent`, `tracestate`. In a session it is `create QUEUE`.
+- `send QUEUE`, of the kind producer: a call that sends. Its context travels in headers of the message, under
+  the names of the global propagator: `traceparent`, `tracestate`. In a session it is `create QUEUE`.
 - `process QUEUE`, of the kind consumer: one delivery of one message, while its handler or its `with` block
-  runs. It has a link to the context in the message, and ends when the message is settled, with the time at
+  runs. It has a link to the context in the message. It ends when the message is settled, with the time at
   which the handler ended. If the message is never settled, it ends at the next traced call.
 """
 
@@ -50,11 +50,11 @@ def instrument(
     """Trace a broker's sends, and the messages that its workers and `with` blocks handle in this process.
 
     Args:
-        broker: of either colour.
+        broker: a blocking or an async broker.
         tracer_provider: None: the global one.
-        as_child: True: a handling is a child of the span that sent the message, in the same trace. By default
-            a handling begins its own trace, or is a child of the span around it, and has a link to the
-            sending span: a message may be delivered several times, and long after that trace has ended.
+        as_child: True: a process span is a child of the span that sent the message, in the same trace. By
+            default it begins a new trace, or is a child of the current span, and has a link to the sending
+            span: a message may be delivered several times, and long after that trace has ended.
 
     Raises:
         ConfigurationError: the broker is already traced.
@@ -73,10 +73,10 @@ class _Tracing(Observer):
         self._server = server
         self._as_child = as_child
         self._handled: WeakKeyDictionary[Leased[Any], _Handled] = WeakKeyDictionary()
-        # Spans of unsettled deliveries. The garbage collector finds these at any time, even while this thread
-        # holds a lock of the exporter, so it only puts their spans here.
+        # Spans of unsettled deliveries. The garbage collector runs at any time, even while this thread holds
+        # a lock of the exporter, so it only puts the spans here.
         self._forgotten: SimpleQueue[_Handled] = SimpleQueue()
-        finalize(self, _end, self._forgotten)  # at the end of the process, after those of the deliveries
+        finalize(self, _end, self._forgotten)  # when the process ends, after the finalizers of the deliveries
 
     @contextmanager
     def sending(self, sending: Sending) -> Generator[None]:
@@ -85,7 +85,7 @@ class _Tracing(Observer):
         span = self._start(
             "create" if sending.staged else "send",
             sending.queue,
-            SpanKind.CLIENT if creator else SpanKind.PRODUCER,  # the caller made the context
+            SpanKind.CLIENT if creator else SpanKind.PRODUCER,  # then the caller created the context
             sending.id,
             links=creator,
         )
@@ -104,7 +104,7 @@ class _Tracing(Observer):
 
     def handling(self, delivery: Leased[Any]) -> _Handled:
         _end(self._forgotten)
-        received = propagate.extract(delivery.headers)  # with the baggage
+        received = propagate.extract(delivery.headers)  # includes the baggage
         creator = _remote(propagate.extract(delivery.headers, context.Context()))
         around = trace.get_current_span().get_span_context()
         as_child = self._as_child and bool(creator)
@@ -158,7 +158,7 @@ class _Tracing(Observer):
 
 
 class _Handled:
-    """The span of one handling: it ends when the handler has ended and the message is settled."""
+    """The span of one delivery: it ends when the handler has ended and the message is settled."""
 
     def __init__(self, span: Span, inside: Context) -> None:
         self._span = span
@@ -171,7 +171,7 @@ class _Handled:
         self._token = context.attach(self._inside)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._left = time.time_ns()  # noqa: TID251 - spans have the time of their process
+        self._left = time.time_ns()  # noqa: TID251 - spans use the clock of their process
         context.detach(self._token)
         if isinstance(error, Exception) and not isinstance(error, Redeliver):
             self._fail(Cause.of(error), error)

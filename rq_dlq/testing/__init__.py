@@ -1,4 +1,4 @@
-"""For tests of programs that use queues: a broker with a clock that the test moves. See docs/testing.md."""
+"""Tests of programs that use queues: a broker with a clock that the test moves. See docs/testing.md."""
 
 from __future__ import annotations
 

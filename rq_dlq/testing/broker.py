@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 OUTSIDE = ContextVar("rq_dlq_outside_of_handlers", default=False)
 """Set inside `inline`, and so in all tasks started there, but not in the threads of handlers."""
-DOES = {"ticks": "fired", "redriving": "redriven"}  # by index: the step of maintenance that becomes due
+DOES = {"ticks": "fired", "redriving": "redriven"}  # by index: the maintenance step that its entries need
 SHOWN = 10  # how many dead letters a failed assertion shows
 
 
@@ -76,7 +76,7 @@ class TestBroker(Broker):
         """
         end = self._clock.now + milliseconds(span, name="span")
         queues = self._queues()
-        redriven = set(queues)  # except those whose redrives do not wait for time
+        redriven = set(queues)  # without queues whose redrives do not wait for the clock
         while True:
             due = [
                 (head, index, keys)
@@ -101,7 +101,7 @@ class TestBroker(Broker):
         ]
 
     def _heads(self, index: str, queues: Iterable[QueueKeys]) -> dict[QueueKeys, float]:
-        """When the first entry of an index is due, for each of these queues with an entry."""
+        """When the first entry of an index is due, by queue; queues without an entry are left out."""
         heads = {keys: self._run(self._step(queue_calls.first_score(keys, index))) for keys in queues}
         return {keys: head for keys, head in heads.items() if head is not None}
 
@@ -112,13 +112,13 @@ class TestBroker(Broker):
         redeliveries: advance the clock, and drain again.
 
         Args:
-            queue: a queue or a task, of either colour.
+            queue: a queue or a task, blocking or async.
 
         Returns:
             The number of deliveries by outcome: acked, redelivered, dead, …
 
         Raises:
-            ConfigurationError: its broker object has no handler for the queue, or this is not a queue or
+            ConfigurationError: its broker object has no handler for the queue, or this is not a queue or a
                 task.
         """
         queue = _queue_of(queue, handled=True)
@@ -132,7 +132,7 @@ class TestBroker(Broker):
         """Assert that the queue has dead letters, and return them, the oldest first.
 
         Args:
-            queue: a queue or a task, of either colour.
+            queue: a queue or a task, blocking or async.
             count: the exact number; None: at least one.
             reason: why they died: exhausted, poison, unprocessable or expired.
 
@@ -171,7 +171,7 @@ class TestBroker(Broker):
 
         A send from outside a handler raises ConfigurationError, and sends nothing, if its broker object has
         no handler for the queue. asyncio tasks may send concurrently; a send by a test's own thread while a
-        handler runs counts as the handler's.
+        handler runs counts as a send by the handler.
         """
         inline = _Inline(self.drain)
         with self._patch.context() as patch:
@@ -183,7 +183,7 @@ class TestBroker(Broker):
 
 
 class _Inline:
-    """Sends that return after their handlers; a handler's own sends are handled when it has ended."""
+    """Sends that return after their handlers. Messages that a handler sends are handled after it ends."""
 
     def __init__(self, drain: Callable[[AnyQueue], Counter[str]]) -> None:
         self._drain = drain
@@ -236,7 +236,7 @@ def _queues_with_handlers(queue: AnyQueue) -> list[AnyQueue]:
 def _queue_of(given: AnyQueue | AnyTask, *, handled: bool = False) -> AnyQueue:
     """The queue, or the task's queue; `handled`: it must have a handler."""
     queue = given._queue if isinstance(given, rq_dlq.Task | rq_dlq.asyncio.Task) else given
-    known: object = queue  # callers without type checking also get a sentence
+    known: object = queue  # callers without type checking also get a clear error
     if not isinstance(known, rq_dlq.Queue | rq_dlq.asyncio.Queue):
         message = (
             f"{shown(given)} is not a queue or a task: pass what broker.queue() or @broker.task returned"

@@ -1,4 +1,4 @@
-"""Injected faults, to test how a program reacts."""
+"""Injects faults, to test how a program reacts to them."""
 
 from __future__ import annotations
 

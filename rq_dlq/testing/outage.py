@@ -1,7 +1,7 @@
 """Simulates an outage in virtual time on the real scripts: workers, and a dependency that is down.
 
-No real time passes: the next event moves the clock of the scripts. Simulated workers block like clients,
-until a token in `wake` or the time in a claim's reply, so a missing alarm shows up as waiting messages.
+No real time passes: each event moves the clock of the scripts to its time. Simulated workers block like
+clients, until a token in `wake` or the time in a claim's reply: a missing alarm leaves messages waiting.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Fleet:
     """The workers of a queue, their messages, and the time.
 
     Attributes:
-        now: seconds since the beginning.
+        now: seconds since the start.
         messages: all sent messages, by their ids.
         raw: a plain client of the server.
     """
@@ -53,7 +53,7 @@ class Fleet:
         self.queue = broker.queue("outage", redelivery=plan.policy, breaker=plan.breaker)
         self.queue.open()
         self.raw, self._core, self._broker, self._clock = raw, self.queue._core, broker, clock
-        self._random = random.Random(draw)  # noqa: S311 - a game
+        self._random = random.Random(draw)  # noqa: S311 - a simulation
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order, self._tokens = count(), count()
         self._idle = [f"w{n}" for n in range(plan.workers)]
@@ -89,7 +89,7 @@ class Fleet:
                 break
 
     def outcome(self) -> Outage:
-        """The result."""
+        """The result of the simulation."""
         poisons = [one for one in self.messages.values() if one.poison]
         healthy = [one for one in self.messages.values() if not one.poison]
         late = [one for one in healthy if (one.acked or one.died or self.repair) >= self.repair]
@@ -116,7 +116,7 @@ class Fleet:
     # Sending
 
     def _send(self) -> None:
-        """Send a batch: its messages in random order, after a poison if one is due."""
+        """Send a batch: first a poison message if one is due, then the others in random order."""
         names = [f"m{len(self.messages) + n}" for n in range(self._due(1.0))]
         needs = self._due(self.plan.share)
         self._random.shuffle(names)
@@ -136,7 +136,7 @@ class Fleet:
             self._broker._run(steps)
 
     def _due(self, share: float) -> int:
-        """How many messages of this batch belong to a share; all batches together have the exact share."""
+        """How many messages of this batch belong to a share; over all batches the share is exact."""
         each, number = self.plan.messages * EVERY / self.plan.outage * share, self.now / EVERY
         return round((number + 1) * each) - round(number * each)
 

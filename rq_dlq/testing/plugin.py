@@ -32,7 +32,7 @@ def rq_dlq(request: pytest.FixtureRequest) -> Iterator[TestBroker]:
 
     While the test runs, every broker of this process uses this server, whatever its URL.
     """
-    from rq_dlq.errors import RqDlqError  # noqa: PLC0415 - only when a test wants it
+    from rq_dlq.errors import RqDlqError  # noqa: PLC0415 - only when a test uses it
     from rq_dlq.testing.redirect import redirected  # noqa: PLC0415
     from rq_dlq.testing.server import server_at  # noqa: PLC0415
 

@@ -21,7 +21,7 @@ class Server:
     """A server with a clock for tests.
 
     Attributes:
-        url: its address, or its name.
+        url: its address, or its name if it has none.
         client: a plain client of the server.
         clock: the clock for the scripts `MOVED_CLOCK`.
         fake: fakeredis' server; None: a real server.
@@ -36,7 +36,7 @@ class Server:
         """A redis-py pool to use instead of the URL; None: use the URL."""
         if self.fake is None:
             return None
-        import fakeredis  # noqa: PLC0415 - it was found before
+        import fakeredis  # noqa: PLC0415 - an extra, found before
 
         kind = fakeredis.FakeAsyncRedis if awaiting else fakeredis.FakeRedis
         return kind(server=self.fake).connection_pool
@@ -44,7 +44,7 @@ class Server:
 
 @contextmanager
 def server_at(url: str | None, process: int = 0) -> Generator[Server]:
-    """An empty server: the one at the URL, or fakeredis. Its clock has the time of its start.
+    """An empty server: the one at the URL, or fakeredis. Its clock shows the time of its start.
 
     Args:
         url: the server's URL; None: fakeredis.

@@ -1,6 +1,6 @@
 """Properties computed once, without a lock.
 
-A forked child has only the thread that forked, so a lock held by another thread stays locked there.
+A forked child has only the thread that forked: a lock that another thread held stays locked in it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 __all__ = ["cached_property"]
 
 if sys.version_info >= (3, 12):
-    from functools import cached_property  # noqa: TID251 - that is the one
+    from functools import cached_property  # noqa: TID251 - the same class
 else:
     from collections.abc import Callable
     from typing import Any, Generic, Self, TypeVar, overload
@@ -18,7 +18,7 @@ else:
     T = TypeVar("T")
 
     class cached_property(Generic[T]):  # noqa: N801 - named as in functools
-        """The version from Python 3.12; Python 3.11 holds a lock while it computes."""
+        """As in Python 3.12; Python 3.11 holds a lock while it computes."""
 
         def __init__(self, compute: Callable[[Any], T]) -> None:
             self._compute = compute

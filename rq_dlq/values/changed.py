@@ -6,13 +6,13 @@ from typing import Any, Self
 
 
 class Changed(int):
-    """The number of messages that a verb changed, with the number of leased ones that it left as they are.
+    """The number of messages that a verb changed, with the number of leased ones that it left unchanged.
 
-    Pickled it is a plain number; other encoders may need `int(changed)`.
+    When pickled, it is a plain number; other encoders may need `int(changed)`.
 
     Attributes:
-        leased: the number of chosen messages that are being processed, and were left as they are.
-            `Queue.cancel` takes such a message back. 0 if `places` leaves out "leased".
+        leased: the number of chosen messages that are being processed, and were left unchanged.
+            To cancel one of them, use `Queue.cancel`. 0 if `places` leaves out "leased".
 
     Examples:
         >>> changed = orders.select(ids=["order-41"]).prioritize(9)
@@ -27,7 +27,7 @@ class Changed(int):
     leased: int
 
     def __new__(cls, number: int, leased: int = 0) -> Self:
-        """Both numbers."""
+        """Make it from both numbers."""
         changed = super().__new__(cls, number)
         changed.leased = leased
         return changed

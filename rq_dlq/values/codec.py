@@ -61,7 +61,7 @@ class Codec(Generic[T]):
         max_bytes: the largest size of an encoded message.
 
     Attributes:
-        read: decodes JSON as the type, and passes errors of its code on; None: the type is bytes.
+        read: decodes JSON as the type; errors of the type's code are raised. None: the type is bytes.
 
     Raises:
         InvalidMessage: the type is not supported.
@@ -72,7 +72,7 @@ class Codec(Generic[T]):
         self.max_bytes = max_bytes
         self._encoder = msgspec.json.Encoder(enc_hook=models.encode)
         self._raw = type is bytes
-        self._known: set[Any] = set()  # classes of bodies that lose nothing in JSON
+        self._known: set[Any] = set()  # classes whose bodies lose no data in JSON
         self._plain: dict[tuple[int, bool], Callable[[T], bytes]] = {}  # packers without headers
         self.read = None if self._raw else _reader(type)
 
@@ -97,8 +97,8 @@ class Codec(Generic[T]):
 
         Raises:
             InvalidMessage: the priority, the key, the dependency or a header is not valid. The function also
-                raises it, if a body cannot be encoded, or does not fit the type and could not be read.
-            MessageTooLarge: the headers are too long. The function also raises it, if a message is longer
+                raises it if a body cannot be encoded, or does not fit the type and could not be read.
+            MessageTooLarge: the headers are too long. The function also raises it if a message is longer
                 than `max_bytes`.
         """
         if priority is not DEFAULT_PRIORITY:
@@ -160,7 +160,7 @@ class Codec(Generic[T]):
         return self._encode(body)
 
     def _look(self, body: Any) -> bytes | None:
-        """Check that JSON keeps all of a body; for most classes only once.
+        """Check that JSON keeps all data of a body; most classes are checked only once.
 
         Returns:
             The bytes of a bytes-like body; None: the body is something else.

@@ -19,8 +19,8 @@ DIED, FAILED = ("exhausted", "poison", "unprocessable"), ("nacked", "lapsed")
 """Names of a queue's totals: messages that died, by reason, and failed deliveries."""
 NEWEST, _ENOUGH = 10, 100  # dead letters of a group whose versions and consumers are counted
 _HOUR, _DAY = 3_600_000, 86_400_000  # milliseconds
-CALM = 300_000  # milliseconds without a death until a group is calm
-_TIMES = 2  # the factor over the hourly average of the day before by which a group counts as growing
+CALM = 300_000  # a group without a death for this long is calm; milliseconds
+_TIMES = 2  # a group grows if its last hour exceeds this multiple of the hourly average of the day before
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class ErrorGroup:
         count: how many dead letters the group has now, without those redriven or removed.
         first_seen, last_seen: when the first and the last one died.
         last_hour: how many died within the last hour.
-        new: the first one died within `new_within`, and none was taken out of the group before.
-        growing: more than twice as many died within the last hour as in an average hour of the day before,
-            and more than one; and the group is not calm.
+        new: the first one died within `new_within`, and no dead letter was taken out of the group before.
+        growing: more than one died within the last hour, and more than twice as many as in an average hour
+            of the day before; and the group is not calm.
         regressed: the group was emptied, by a redrive, a purge, a move or its retention, and messages died
             again.
         versions: how many of the newest ten dead letters died under each version of the program
             (`Broker(version=…)`), as far as known.
-        consumers: the same by the consumer that held them.
+        consumers: the same, by the consumer that held them.
         error_class: the class of the newest failure; empty: it had none, such as a poison with a reason in
             words.
         calm: none died within the last five minutes.
@@ -81,7 +81,7 @@ class ErrorGroup:
         return tuple(name for name in ("new", "growing", "regressed") if getattr(self, name))
 
     def __add__(self, other: ErrorGroup) -> ErrorGroup:
-        """Merge two queues' groups of the same kind of failure."""
+        """Merge the groups of two queues for the same kind of failure."""
         newest = other if other.last_seen >= self.last_seen else self
         return replace(
             newest,

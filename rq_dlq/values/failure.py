@@ -15,7 +15,7 @@ from rq_dlq.values.durations import human
 from rq_dlq.values.fingerprint import NAMING, Raised, fingerprint, from_user, place_of
 
 MAX_MESSAGE = 500  # characters kept of an error's text
-MAX_BEHIND = 10  # how many causes of an error are examined
+MAX_BEHIND = 10  # the most causes of an error that are examined
 CELLS = 6  # cells in a line of history, not counting the traceback
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_TRACEBACK = 2_000  # characters kept of a traceback, from its end
@@ -70,7 +70,7 @@ class Cause:
         return cls(raised.error, _with_root(raised.text, causes)[:MAX_MESSAGE], mark, _traceback(error))
 
     def __str__(self) -> str:
-        return ": ".join(filter(None, (self.type, self.message)))  # as far as known
+        return ": ".join(filter(None, (self.type, self.message)))  # the parts that are known
 
     def cells(self) -> str:
         """The two cells of a history line for this cause: its fields, and the traceback."""
@@ -88,7 +88,7 @@ def _raised(error: BaseException) -> Raised:
 def _causes(error: BaseException) -> list[BaseException]:
     """The causes and contexts of an error, and the errors of a group, nearest first."""
     if isinstance(error, Poison | Redeliver):
-        return []  # its own text is the reason
+        return []  # their own text is the reason
     found = [error]
     for one in found:  # grows in the loop
         context = None if one.__suppress_context__ else one.__context__
@@ -108,7 +108,7 @@ def _of_group(error: BaseException) -> tuple[BaseException, ...]:
 
 
 def _with_root(text: str, causes: list[Raised]) -> str:
-    """An uninformative text, such as that of a TaskGroup, with the last of its causes."""
+    """An uninformative text, such as a TaskGroup's, with the last of its causes."""
     if not causes:
         return text
     root = causes[-1]
@@ -119,7 +119,7 @@ def _with_root(text: str, causes: list[Raised]) -> str:
 
 
 def behind(error: BaseException) -> BaseException:
-    """The error behind a Redeliver, or a Poison without text, which only instruct what to do."""
+    """The error behind a Redeliver, or behind a Poison without text: these are only instructions."""
     if isinstance(error, Redeliver) or (isinstance(error, Poison) and not error.args):
         context = None if error.__suppress_context__ else error.__context__
         return error.__cause__ or context or error
@@ -163,10 +163,10 @@ class Event:
 
 
 def cause_of_expiry(last: Event | None, died_at: datetime) -> Cause:
-    """The cause of an expiry: the failure after which too little time was left, or its ttl alone.
+    """The cause of an expiry: the failure after which too little time was left, or only the time to live.
 
     Args:
-        last: its last failure; None: it never failed.
+        last: the message's last failure; None: it never failed.
         died_at: when it expired. A failure without enough time left expires the message in the same step.
     """
     if last is None or last.at != died_at:
@@ -243,7 +243,7 @@ def _class_name(kind: type[BaseException]) -> str:
 def _text(error: object) -> str:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
+    except Exception:  # noqa: BLE001 - a user's __str__ may raise anything
         return "(the error has no text)"
 
 
@@ -253,7 +253,7 @@ def _traceback(error: BaseException) -> str:
         return ""
     try:
         lines = traceback.format_exception(type(error), error, from_user(error.__traceback__))
-    except Exception:  # noqa: BLE001 - a foreign error may have any attributes, as a SyntaxError its `offset`
+    except Exception:  # noqa: BLE001 - a user's error may have any attributes, like the `offset` of a SyntaxError
         return ""
     return _clean("".join(lines)[-MAX_TRACEBACK:])
 

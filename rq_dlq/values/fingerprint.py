@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
-PLACE = 6  # how many of the twelve digits are for the class and the place
+PLACE = 6  # how many of the twelve digits stand for the class and the place
 FRAMES = 10
 
-# Errors whose quoted names identify the problem: without them all missing keys would be one kind.
+# Errors whose quoted names identify the problem: otherwise all missing keys would be one kind.
 NAMING = (KeyError, AttributeError, NameError, ImportError, TypeError)
 _NAMING = frozenset(kind.__name__ for kind in (*NAMING, ModuleNotFoundError, UnboundLocalError))
 
@@ -101,7 +101,7 @@ def from_user(trace: TracebackType | None) -> TracebackType | None:
 def place_of(trace: TracebackType | None) -> str:
     """The running functions of the user's code; the place within a library does not matter.
 
-    The outermost function, the handler, counts as the user's code wherever it is installed, and so does the
+    The outermost function, the handler, counts as the user's code even if it is installed, and so does the
     rest of its package.
     """
     frames = [(frame.f_code.co_filename, frame.f_code.co_name) for frame, _ in traceback.walk_tb(trace)]

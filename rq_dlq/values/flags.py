@@ -7,7 +7,7 @@ from rq_dlq.values.durations import shown
 
 
 def check_flag(value: object, name: str, kind: type[InvalidInput] = InvalidInput) -> bool:
-    """Check that a value is True or False; a text such as "no" is refused.
+    """Check that a value is True or False; text such as "no" is refused.
 
     Raises:
         InvalidInput: it is neither True nor False; the error has the class `kind`.

@@ -1,4 +1,4 @@
-"""Keys and dependencies of messages: permanent texts of a message, and the numbers of their lanes."""
+"""Keys and dependencies of messages: fixed texts of each message, and the numbers of their lanes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class KeyStats:
 
     Attributes:
         key: the key; empty: unknown, since none of its messages could be read.
-        blocked: how many are due, but wait for others of their key.
-        seats: how many hold a seat: ready and leased messages, and by some rules waiting or dead ones.
+        blocked: how many are due, but wait for other messages of the key.
+        seats: how many hold a seat: ready and leased messages, and under some rules waiting or dead ones.
         head: the id of the first blocked message; empty: none is blocked.
-        held_by: the messages that hold a seat, at most a hundred: the id, and the consumer that holds it, or
-            "".
+        held_by: the messages that hold a seat, at most a hundred: each id, with the consumer of the message,
+            or "".
         limit: how many may hold a seat, if this key has its own limit; None: the limit of the rule.
-        next_at: when the rate of keys allows the next one (UTC); None: now, or there is no rate.
+        next_at: when the rate allows the next message of the key (UTC); None: now, or there is no rate.
 
     Examples:
         >>> orders = broker.queue("orders", per_key=PerKey(order=True))
@@ -49,7 +49,7 @@ class KeyStats:
 
 
 def lane_of(text: str, of: Of = "key") -> int:
-    """The number of the lane of a key or a dependency. Two keys that share one are ordered together."""
+    """The number of the lane of a key or a dependency. Keys with the same lane are ordered together."""
     digest = blake2b(text.encode(), digest_size=WIDTH, person=f"rq_dlq {of}".encode()[:16]).digest()
     return int.from_bytes(digest, "big") & _LANES
 
@@ -77,5 +77,5 @@ def given_of(key: str | None, dependency: str | None) -> set[Of]:
 
 
 def text_in(field: bytes | None) -> str | None:
-    """The text in such a field of a record; None: the message has no such field."""
+    """The text in a field that `packed` made; None: the message has no such field."""
     return None if field is None else field[WIDTH:].decode(errors="replace")

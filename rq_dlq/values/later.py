@@ -1,6 +1,6 @@
 """The mark of data that only later versions can read, and the error for it.
 
-A state in a later form begins with the version that can read it, ">=1.4 "; a record has the mark after its
+A state in a later form begins with the version that can read it, ">=1.4 "; a record has this mark after its
 birth and a byte of flags. A program that cannot read the form leaves the message unchanged.
 """
 
@@ -11,7 +11,7 @@ from typing import Final
 
 from rq_dlq.errors import UpgradeRequired
 
-MARK: Final = re.compile(rb">=([0-9][0-9.]{0,15})(?: |$)")  # lua/lib/later.lua
+MARK: Final = re.compile(rb">=([0-9][0-9.]{0,15})(?: |$)")  # lua/lib/is_later.lua
 
 
 def needed(text: bytes, start: int = 0) -> str:

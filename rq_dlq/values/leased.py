@@ -26,8 +26,8 @@ class Lease(Generic[T]):
 
     Attributes:
         token: the claim's id, which proves that a consumer holds its messages.
-        began: when they were claimed; milliseconds of the server's clock, like the others.
-        ends: when it ends, unless it is extended.
+        began: when they were claimed; milliseconds of the server's clock.
+        ends: when the lease ends, unless it is extended; milliseconds of the server's clock.
         queue: the name of the queue that they were claimed from.
         codec: decodes their bodies.
         family: the queue that they were sent to, unless the token names another.
@@ -47,7 +47,7 @@ class Lease(Generic[T]):
         return self.began + 1000 * (now - self.read_at)
 
     def left(self, now: float) -> float:
-        """At most how many milliseconds are left now (monotonic seconds); inf: unknown."""
+        """The most milliseconds that the lease can have left now (monotonic seconds); inf: unknown."""
         return self.ends - self.server_time(now)
 
 
@@ -55,7 +55,7 @@ class Leased(Received[T]):
     """A leased message; one from a dead-letter or expiry queue also has the fields of a `DeadLetter`.
 
     Attributes:
-        outcome: how it was settled through this object. Deferred: a loop acks it with its next claim.
+        outcome: how it was settled through this object. "deferred": a loop acks it with its next claim.
         lost: the worker found that the lease was lost while the handler was running.
         cancelled: the message was cancelled (`Queue.cancel`): the handler can no longer settle it, and may
             return. An async call is cancelled.
@@ -106,8 +106,8 @@ class Leased(Received[T]):
             now: monotonic seconds.
 
         Returns:
-            Never too few seconds; inf: the message does not expire, or its ttl no longer counts, as for a
-            dead letter.
+            Seconds, never too few; inf: the message does not expire, or its ttl no longer counts, for example
+            for a dead letter.
         """
         record, state = self._row.record, self._row.state
         if not record[records.FLAGS] & records.EXPIRES and b"expires=" not in state:
@@ -136,7 +136,7 @@ def read_bodies(messages: Sequence[Leased[Any]], codec: Codec[Any]) -> bool:
     read, most = codec.read, records.BARE + codec.max_bytes
     try:
         for message in messages:
-            record = message._row.record  # noqa: SLF001 - for speed, like the next
+            record = message._row.record  # noqa: SLF001 - for speed, also below
             if read and records.BARE < len(record) <= most and record[records.FLAGS] in records.PLAIN:
                 message._body = read(record[records.BARE :])  # noqa: SLF001
             else:

@@ -18,7 +18,7 @@ HIDDEN = "***"
 MOST = 100_000  # how many characters of a text are shown
 DEEPEST = 5  # how many levels of JSON in JSON are decoded; deeper ones are searched as text
 WHOLE_LINE = ("authorization", "cookie")  # headers whose values contain spaces, commas and quotes
-_NEAR = 60  # how far before a name its first word is searched, as in `api key`
+_NEAR = 60  # characters before a name in which its first word is searched, as in `api key`
 _SEPARATORS = re.compile(r"[-_.\s]+")
 _NO_NAME = re.compile(r"[^\w.-]+")
 _IN_URL = re.compile(r"(\w{1,20}://)[^/\s]*@")  # to the last @, since passwords may contain one
@@ -71,7 +71,7 @@ class Masks:
         return bool(self._words.search(_SEPARATORS.sub("", name.lower())))
 
     def value(self, value: Any) -> Any:
-        """A JSON value with its secrets hidden, including those in texts that are JSON themselves."""
+        """A JSON value with its secrets hidden, including secrets in texts that are themselves JSON."""
         return self._value(value, DEEPEST)
 
     def text(self, text: str) -> str:
@@ -128,7 +128,7 @@ class Masks:
             at = tag.end()
             if self.hides(tag[1]):
                 end = text.find("</", at)
-                if end < 0:  # nor is any later element closed
+                if end < 0:  # no later element is closed either
                     break
                 yield f"{text[shown:at]}{HIDDEN if end > at else ''}"
                 shown = at = end

@@ -1,4 +1,4 @@
-"""Messages: to send, delivered, and dead."""
+"""Messages to send, messages in a queue, and dead letters."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _HEADERS = msgspec.json.Decoder(dict[str, str])
 
 @dataclass(frozen=True, slots=True)
 class Message(Generic[T]):
-    """A message for `send_many`, or for an ack that sends, with options of its own.
+    """A message for `send_many`, or for an ack that sends, with its own options.
 
     Args:
         body: the body, of the queue's type.
         id: the permanent id, at most 200 bytes; None: a new one is generated.
-        delay: time until the first delivery; None: that of the call.
-        ttl: time to live; None: that of the call.
+        delay: time until the first delivery; None: the call's delay.
+        ttl: time to live; None: the call's ttl.
         headers: a mapping of text to text, in place of the call's headers; None: the call's headers.
         priority: 9 (first) to 0 (last); None: the call's priority.
         key: at most 200 bytes; None: the call's key.
         dependency: at most 200 bytes; None: the call's dependency.
-        persistent: see `Queue.send`; None: as the call says.
-        result: True: keep what its handler returns, for `Queue.result`; None: as the call says.
+        persistent: see `Queue.send`; None: the call's value.
+        result: True: keep the return value of its handler, for `Queue.result`; None: the call's value.
 
     Raises:
         InvalidMessage: the id is not valid.
-        InvalidDuration: a delay below 0 or a ttl below one millisecond.
+        InvalidDuration: the delay is below 0, or the ttl is below one millisecond.
         InvalidInput: `persistent` or `result` is neither True nor False.
 
     Examples:
@@ -92,7 +92,7 @@ class Row(NamedTuple):
         return needed(self.state) or records.version_needed(self.record)
 
     def position_in(self, place: str) -> tuple[int, int, bytes, str]:
-        """The sort key of messages in a place (lua/lib/order.lua); for `leased` the ends of their leases.
+        """The sort key of the message in a place (lua/lib/order.lua); in `leased`, the end of its lease.
 
         It needs the state and the head of the record.
         """
@@ -102,7 +102,7 @@ class Row(NamedTuple):
         due = (states.read_state(self.state) or states.NEW).due or sent
         flags = self.record[records.FLAGS] if len(self.record) > records.FLAGS else 0  # if not damaged
         last = max(0, 9 - (flags & records.PRIORITY))
-        # Within a millisecond, messages due at their sending follow the others, in the order of sending.
+        # Within a millisecond, messages that were due when sent follow the others, in the order of sending.
         tie = bytes([16 if due == sent else last]) + head
         return (last if place == "ready" else 0, due, tie, self.id)
 
@@ -190,7 +190,7 @@ class Received(Answering, Generic[T]):
 
     @property
     def key(self) -> str | None:
-        """The key, by which its queue may order or limit messages (`PerKey`); None: it has no key.
+        """The key by which the queue may order or limit messages (`PerKey`); None: no key.
 
         Raises:
             UnprocessableMessage: its headers cannot be decoded.
@@ -199,7 +199,7 @@ class Received(Answering, Generic[T]):
 
     @property
     def dependency(self) -> str | None:
-        """The dependency of its work, by which a queue may detect an outage (`Breaker`); None: it has none.
+        """The dependency by which the queue may detect an outage (`Breaker`); None: no dependency.
 
         Raises:
             UnprocessableMessage: its headers cannot be decoded.
@@ -244,7 +244,7 @@ class Received(Answering, Generic[T]):
 
     @property
     def part(self) -> str:
-        """Live, dead or expired."""
+        """The part of the queue: live, dead or expired."""
         return self._state.part
 
     @property
@@ -274,7 +274,7 @@ class Received(Answering, Generic[T]):
 
     @property
     def charged(self) -> int:
-        """The failures that count against the budget; a redrive resets them to 0."""
+        """The number of failures that count against the budget; a redrive resets it to 0."""
         return self._state.charged
 
     @property

@@ -94,7 +94,7 @@ def _lost_of_attrs(kind: type) -> str:
 
 
 def _lost_of_model(kind: Any) -> str:
-    """The fields that a model's JSON hides, except those that it excludes or serializes itself."""
+    """The fields that are missing in a model's JSON, except those that it excludes or serializes itself."""
     said: Any = getattr(kind, "__pydantic_decorators__", None)
     if getattr(said, "model_serializers", None):
         return ""
@@ -155,7 +155,7 @@ def _hints(kind: Any) -> Iterable[Any]:
         return ()
     try:
         return get_type_hints(kind).values()
-    except Exception:  # noqa: BLE001 - an annotation may say anything; msgspec judges it
+    except Exception:  # noqa: BLE001 - an annotation may contain anything; msgspec checks it
         return ()
 
 
@@ -192,7 +192,7 @@ def read(model: Any, data: bytes) -> Any:
     """Make a model from JSON.
 
     Raises:
-        ValueError: the data does not fit; the error quotes no data.
+        ValueError: the data does not fit; the error does not quote it.
     """
     try:
         return model.model_validate_json(data)

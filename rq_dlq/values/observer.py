@@ -19,7 +19,7 @@ class Sending:
     """A call that sends messages.
 
     Attributes:
-        queue: its name.
+        queue: the queue's name.
         id: the message's id; None: the call sends several messages.
         headers: the caller's headers; in a batch, a `Message` may have its own.
         staged: the message is part of a session, whose commit sends it, or of an ack that sends.
@@ -51,7 +51,7 @@ class Settled:
     """A message that this process has settled.
 
     Attributes:
-        queue: its name.
+        queue: the queue's name.
         id: the message's id.
         outcome: the outcome; see `Settlement.outcome`.
         delay: seconds until it is redelivered; None: it is not redelivered.
@@ -83,8 +83,8 @@ class Observer:
     """Observes the messages of a process; pass it to `broker.observe`. Override the methods you need.
 
     The methods run in the thread or task that does the work, so they should return quickly. An error in them
-    is logged and has no other effect. Events of other processes are not observed, nor changes within Redis:
-    expired leases and expired messages.
+    is logged and has no other effect. They do not see the events of other processes, nor changes within
+    Redis: expired leases and expired messages.
 
     Examples:
         >>> class Log(Observer):

@@ -37,9 +37,9 @@ class Outcome:
         consumer: the consumer that held the message, or the operator; empty: neither.
         error_class: the class of the error; empty: there was none.
         fingerprint: the fingerprint of the kind of failure.
-        reason: why the message is, or was before the event, dead, expired or discarded: exhausted, poison,
-            unprocessable or expired; empty: it is not.
-        cause: how a failure or an end came about: nacked, lapsed, poisoned, dead_lettered (by an operator),
+        reason: why the message is dead, expired or discarded, or was before the event: exhausted, poison,
+            unprocessable or expired; empty: none of these.
+        cause: how the message failed or ended: nacked, lapsed, poisoned, dead_lettered (by an operator),
             retired (its retention ended); empty: none of these.
 
     Examples:

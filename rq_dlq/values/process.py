@@ -10,12 +10,12 @@ import msgspec
 
 from rq_dlq.values.signature import Taken, under
 
-SILENT_AFTER, GONE_AFTER = 15.0, 60.0  # seconds without a report, at the earliest
-SILENT_PERIODS, GONE_PERIODS = 2, 3  # periods without a report, at the earliest
+SILENT_AFTER, GONE_AFTER = 15.0, 60.0  # the minimum, seconds without a report
+SILENT_PERIODS, GONE_PERIODS = 2, 3  # the minimum, periods without a report
 
 Moment: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 UNKNOWN = "?"
-"""In place of a mark: it is unknown what the process accepts, so it may accept all."""
+"""In place of a mark: the process may accept any message, since it does not report its signatures."""
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 
@@ -27,7 +27,7 @@ class ConsumerReport(msgspec.Struct, frozen=True):
         held: how many messages it holds: being processed, claimed ahead, or about to be acked.
         oldest: how long it has held the oldest of these, seconds; None: it holds none.
         takes: the signatures that it accepts, by task; a queue without tasks has one entry, for its bodies,
-            under an empty name. None: an earlier version, which does not report them.
+            under an empty name. None: the process has an earlier version, which does not report them.
 
     Examples:
         >>> report = ConsumerReport(concurrency=4, held=2, oldest=1.5)
@@ -44,13 +44,14 @@ class ConsumerReport(msgspec.Struct, frozen=True):
 class ProcessReport(msgspec.Struct, frozen=True):
     """The last report of a worker or maintenance process, which reports every few seconds.
 
-    A killed process soon becomes `silent`, and is forgotten after a minute or three of its periods.
+    A killed process soon becomes `silent`. It is forgotten after a minute, or after three of its periods if
+    that is longer.
 
     Attributes:
         process: host and process id, "web-1:4711"; histories and groups use the same name for the consumer.
         started_at, seen_at: when it began, and when it reported, by the server's clock (UTC).
         ago: seconds since that report.
-        period: at most how many milliseconds are between two reports.
+        period: the longest time between two reports, milliseconds.
         version: the program's version (`Broker(version=…)`); empty: unknown.
         rq_dlq_version: the version of this library in that process.
         queues: for a worker: its report for each queue, by name. It also maintains these queues.
@@ -109,7 +110,7 @@ class ProcessReport(msgspec.Struct, frozen=True):
 
     @property
     def state(self) -> Literal["working", "idle", "stopping", "silent"]:
-        """Working: it holds messages. Silent: it has missed reports, and may be dead."""
+        """The state; working: it holds messages; silent: it has missed reports, and may be dead."""
         if self.ago > max(SILENT_AFTER, SILENT_PERIODS * self.period / 1000):
             return "silent"
         if self.stopping:
@@ -120,7 +121,7 @@ class ProcessReport(msgspec.Struct, frozen=True):
         """The mark of its signature for messages of this task; empty: it does not accept them.
 
         Args:
-            task: the message's task; empty: it names none.
+            task: the message's task; empty: none.
         """
         consumer = self.queues.get(queue)
         if consumer is None or self.stopping:
@@ -132,5 +133,5 @@ class ProcessReport(msgspec.Struct, frozen=True):
 
     @property
     def gone(self) -> bool:
-        """Whether the process counts as ended; also if the server's clock was set back."""
+        """Whether the process counts as ended; it also does if the server's clock was set back that far."""
         return abs(self.ago) > max(GONE_AFTER, GONE_PERIODS * self.period / 1000)

@@ -75,12 +75,12 @@ def body_of(message: Received[Any]) -> Any:
 
 
 def why_still(stats: QueueStats) -> str:
-    """Why a queue is stuck, in a sentence; empty: it is not, or it has no waiting messages."""
+    """Why a queue makes no progress, in a sentence; empty: it does, or no message waits."""
     if stats.leased or not stats.waiting:
         return ""
     if stats.paused:
         return f"it is paused: `rq-dlq queue resume {stats.name}` resumes it"
-    if stats.ready or not stats.next_due:  # due messages also only wait for a consumer
+    if stats.ready or not stats.next_due:  # due messages, too, only wait for a consumer
         return "no consumer holds a message: start one, for example with `rq-dlq worker MODULE:BROKER`"
     scheduled = many(stats.scheduled, "message")
     return f"nothing is ready: {scheduled} scheduled, the next due in {span(stats.next_due)}"

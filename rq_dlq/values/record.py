@@ -103,10 +103,10 @@ def expiry_of(record: bytes) -> int | None:
 
 
 def content_of(record: bytes) -> Content:
-    """The sender's part of a record, which must be long enough to have one.
+    """The sender's part of a record; the record must be long enough to have one.
 
     Raises:
-        ValueError: the fields do not end where they should.
+        ValueError: a field is longer than the part that contains it.
     """
     flags = record[FLAGS]
     start = MORTAL if flags & EXPIRES else BARE

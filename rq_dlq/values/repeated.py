@@ -13,7 +13,7 @@ _TOO_DEEP = (ValueError, RecursionError)
 
 
 def repeated_name(body: Any, data: bytes, encoder: msgspec.json.Encoder) -> str | None:
-    """A name that an object in a body would have twice, such as for the keys 1 and "1"; None: no such name.
+    """A name that an object in a body would have twice, for example from the keys 1 and "1"; None: none.
 
     Args:
         body: the encoded body.
@@ -44,7 +44,7 @@ def _has_texts(body: Any) -> bool:
     return True
 
 
-class _Repeated(Exception):  # noqa: N818 - what was looked for, no error
+class _Repeated(Exception):  # noqa: N818 - a search result, not an error
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name

@@ -1,4 +1,4 @@
-"""The runner of a broker's handlers: the worker, which brokers do not import, since it imports them."""
+"""The runner of a broker's handlers: the worker. Brokers do not import it, since it imports them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
             ...
 
     Make: TypeAlias = Callable[[Any, Literal["stopped", "empty"]], Runner]
-    """Makes the runner of a broker of either colour; the second argument says when it ends."""
+    """Makes the runner of a blocking or async broker; the second argument says when it ends."""
 
 _REGISTERED: dict[str, Make] = {}
 
@@ -35,7 +35,7 @@ def runner_of(broker: Any, *, burst: bool) -> Runner:
     """A runner for this broker.
 
     Args:
-        broker: a broker of either colour.
+        broker: a blocking or an async broker.
         burst: True: it ends when no message is ready in any of the queues.
     """
     return _REGISTERED["runner"](broker, "empty" if burst else "stopped")

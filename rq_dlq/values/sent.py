@@ -37,7 +37,7 @@ class Sent(str):
     def known(self) -> Known | None:
         """The state of the earlier message: ready, scheduled, leased, dead, expired or acked.
 
-        None: the message is new, or a later version of the library wrote the earlier one.
+        None: the message is new, or a later version of the library wrote the earlier message.
         """
         return None
 
@@ -69,7 +69,7 @@ class Sent(str):
 
 
 class SentBefore(Sent):
-    """The id of a message that was not sent, since the queue has one with this id."""
+    """The id of a message that was not sent, since the queue already has this id."""
 
     __slots__ = ("_place",)
     _place: Known | None

@@ -25,8 +25,8 @@ class Settlement(NamedTuple):
             attempt of this call), lost (the token is stale) or gone (there is no such message).
         delay: seconds until a kept dead letter or another message is redelivered, or until another program
             may claim a message that was passed on.
-        opened: the dependency whose breaker this failure opened; or empty.
-        uncharged: True: the message failed, and that does not count against its budget.
+        opened: the dependency whose breaker this failure opened; empty: none.
+        uncharged: True: the message failed, and the failure does not count against its budget.
 
     Examples:
         >>> (delivery,) = orders.claim()
@@ -46,7 +46,7 @@ class Settlement(NamedTuple):
 
 
 _made_of: Callable[[tuple[Any, ...]], Settlement] = partial(tuple.__new__, Settlement)
-_AS_USUAL = [repeat(one) for one in Settlement("", "acked")[2:]]  # what such an outcome leaves as it is
+_AS_USUAL = [repeat(one) for one in Settlement("", "acked")[2:]]  # the other fields, at their defaults
 
 
 def settled_alike(ids: Iterable[str], outcome: Fate) -> list[Settlement]:

@@ -1,4 +1,4 @@
-"""The messages that a program accepts: the tasks of a queue with their signatures, or a type of bodies.
+"""The messages that a program accepts: the tasks of a queue with their signatures, or one type of body.
 
 Programs of two versions may share a queue. Each reports the signatures it accepts, each with a mark. A
 program that passes a message on adds its mark to the message, so that only programs with another mark claim
@@ -93,5 +93,5 @@ def _model_schema(model: Any) -> Any:
 
 
 def _without_addresses(text: str) -> str:
-    """Text without addresses, which is the same in each process."""
+    """Text without memory addresses, so that it is the same in each process."""
     return _ADDRESS.sub("", text)

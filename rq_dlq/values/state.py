@@ -18,7 +18,7 @@ class State(NamedTuple):
 
     Attributes:
         part: live, dead or expired.
-        reason: why it is dead or expired; empty: it is not.
+        reason: why it is dead or expired; empty: it is neither.
         due: when it becomes ready, or when it died, milliseconds; 0: when it was sent.
         delay: the delay of the last redelivery, milliseconds.
         expires: when the time to live set by a redrive ends, milliseconds; 0: none was set.
@@ -84,7 +84,7 @@ _PASSED_ON: Final = re.compile(rb" passed_on=([0-9]{1,15})/([0-9]{1,15})/([0-9a-
 
 
 def passed_on_of(text: bytes) -> PassedOn | None:
-    """Read from its state that a message was passed on; None: it was not, or an attempt has begun since."""
+    """How a message was passed on, read from its state; None: it was not, or an attempt has begun since."""
     found = _PASSED_ON.search(text)
     if found is None:
         return None
@@ -140,7 +140,7 @@ def deadline_of(text: bytes, record: bytes) -> int | None:
     return records.expiry_of(record)
 
 
-@lru_cache(1_000)  # messages claimed together, or dead together, have the same state
+@lru_cache(1_000)  # messages that were claimed together, or died together, have the same state
 def read_state(text: bytes) -> State | None:
     """Parse a state; None: it is damaged, or in a later form."""
     line = _LINE.fullmatch(text)

@@ -7,7 +7,7 @@ import socket
 
 
 def user_at_host() -> str:
-    """The user and host of this process: "ana@web-1"; a user without a name is a number."""
+    """The user and host of this process: "ana@web-1"; the user's number if there is no name."""
     import getpass  # noqa: PLC0415 - only operators need it
 
     try:

@@ -3,6 +3,6 @@
 __version__ = "0.1.0"
 
 OLDEST_SERVER = (6, 2)
-"""The oldest Redis that the scripts work with; they work with every Valkey."""
+"""The oldest Redis version that the scripts support; they support every Valkey version."""
 OLDEST_READER = "0.1.0"
 """The oldest version that can read data written by this one."""

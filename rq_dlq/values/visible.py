@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-# Characters that control a terminal or begin a line: control characters (C0, DEL, C1), the separators of
-# lines and paragraphs, and changes of the direction of text.
+# Characters that control a terminal or begin a line: control characters (C0, DEL, C1), line and paragraph
+# separators, and characters that change the direction of text.
 _STEERS = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 # Invisible characters: they make two ids look alike, and hide text within a text.
 _HIDDEN = r"\xad\u180e\u200b-\u200d\u2060-\u2065\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"

@@ -1,4 +1,4 @@
-"""The text of an error without the parts that may differ between failures of one kind."""
+"""The text of an error, without the parts that may differ between failures of one kind."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LONGEST = 2_000  # how many characters of a text are examined
-SHORTEST = 3  # characters; shorter values of the message are not replaced, as parts of many texts
-VALUES = 10_000  # the most values of messages that failed together
+SHORTEST = 3  # characters; shorter values are not replaced, since they occur in many texts
+VALUES = 10_000  # the most values that are examined, of messages that failed together
 LONGEST_NAME, DIGITS_OF_A_NAME = 60, 2
 
 _DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s+"
@@ -70,7 +70,7 @@ _CAMEL = re.compile(r"[A-Z]{0,6}[a-z]*(?:[A-Z][a-z]{2,})*[A-Z]{0,4}")
 _HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _UNPRONOUNCEABLE = re.compile(r"(?i)[bcdfghjklmnpqrstvwxz]{5}")
 RANDOM, HUMP = 12, 3.6  # the length of a random text; the mean number of letters per capital in names
-WORDS_OF_A_SENTENCE = 3  # a quoted text this long identifies the problem; shorter ones are names of people
+WORDS_OF_A_SENTENCE = 3  # a quoted text this long identifies the problem; shorter ones may be names of people
 _WORD = re.compile(r"(?<![^\s(])[a-z]{2,}(?![^\s.,;:!?)])")
 _ESCAPED, _UNESCAPED = re.compile(r"""\\(["'])"""), r"\1"
 _CODE_WORD = re.compile(
@@ -82,7 +82,7 @@ _CODE_WORD = re.compile(
 )
 _PLACE = re.compile(r"\$(?:\.[A-Za-z_]\w*|\[[^\]]*\])*")
 _INDEX = re.compile(r"\[[^\]]*\]")
-# Input that a library quotes in its errors: the library's own words end where the group begins.
+# Input that a library quotes in its errors; the group begins where the library's own words end.
 _DUMP = re.compile(
     r"""
     \[parameters:\s(?P<parameters>.*?)(?:\](?=\s*(?:\n|\Z))|\Z)     # SQLAlchemy

@@ -1,4 +1,4 @@
-"""Checks of a worker's arguments."""
+"""Checks the arguments of a worker."""
 
 from __future__ import annotations
 

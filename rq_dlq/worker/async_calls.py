@@ -28,8 +28,8 @@ class AsyncCalls:
 
     Args:
         calls: the calls whose tasks have not ended, by delivery.
-        stop: the stages of the worker's end.
-        settles: whether ended calls are settled in the next iteration of the event loop.
+        stop: the stages of the worker's shutdown.
+        settles: whether ended calls are about to be settled, so that running calls must wait.
 
     Attributes:
         running: the deliveries whose handlers run.
@@ -65,7 +65,7 @@ class AsyncCalls:
         except TimeoutError as error:
             if limit is None or not limit.expired():
                 return error
-            where = error.__cause__ or error  # the cancellation, raised where the handler was
+            where = error.__cause__ or error  # the cancellation, raised where the handler waited
             return over().with_traceback(where.__traceback__)
         except asyncio.CancelledError as error:
             loop_broke = self._stop.broken and self._calls[delivery][0].cancelling()  # not the call's fault
@@ -73,7 +73,7 @@ class AsyncCalls:
         except BaseException as error:  # noqa: BLE001 - no error of a handler ends the worker
             return error
         finally:
-            self.running.discard(delivery)  # from here a cancellation would interrupt the settling
+            self.running.discard(delivery)  # a later cancellation would interrupt the settling
             self._cancelled.discard(delivery)
         return None
 
@@ -81,7 +81,7 @@ class AsyncCalls:
         """Wait on behalf of a call.
 
         Many calls may continue in the same iteration of the event loop. When enough have ended, the others
-        wait for the iteration in which these are settled: otherwise a killed worker would repeat all of them.
+        wait until their settlement begins: otherwise a killed worker would repeat all of them.
         """
         yield future
         while self._settles():

@@ -54,7 +54,7 @@ class AsyncConsumer(AsyncLeases):
         self.concurrency = concurrency
         self._broker = broker
         self._loop = shared.loop
-        self._late: set[Delivery[Any]] = set()  # their calls exceed their timeouts, which was logged
+        self._late: set[Delivery[Any]] = set()  # their calls exceed their timeouts, and this was logged
         self._pace = Pace(at_once=concurrency)
         create = partial(self._loop.create_task, name=self._thread.name)
         self._tasks = AsyncTasks(self._unstarted, self._run, self._may_begin, concurrency, create)
@@ -62,7 +62,7 @@ class AsyncConsumer(AsyncLeases):
             handler, self._tasks.running, shared.stop, lambda: self._settling.holds_up_running
         )
         self._over: list[Delivery[Any]] = []  # calls that ended in this iteration of the event loop
-        self._not_begun: list[Delivery[Any]] = []  # their tasks have begun; their leases may have expired
+        self._not_begun: list[Delivery[Any]] = []  # their tasks have begun, but their leases may have expired
         self._process = this_process()
         self._settling = AsyncSettling(
             self._done,
@@ -73,7 +73,7 @@ class AsyncConsumer(AsyncLeases):
             enough=shared.finished.are_enough,
             then=self._tasks.begin,
         )
-        self._resting = False  # until there is capacity to claim
+        self._resting = False  # it waits until there is capacity to claim
         self._ending = False  # no more calls begin
         self._ended = asyncio.Event()  # a call has ended
         self._last_end = 0.0  # monotonic seconds
@@ -87,15 +87,15 @@ class AsyncConsumer(AsyncLeases):
         consuming.result()
 
     async def consume(self) -> None:
-        """Claim and run until the stop, then settle the rest; leases are kept all the time."""
+        """Claim and run until the stop, then settle the rest; leases are extended all the time."""
         self.turn()
         tending = asyncio.create_task(self.keep_leases())
-        self._settling.context = self._context = copy_context()  # so that no task sees another's variables
+        self._settling.context = self._context = copy_context()  # no task sees another's variables
         try:
             await self._claim_and_finish()
         finally:
             tending.cancel()
-            await asyncio.wait([tending], timeout=LOOK)  # it must not connect while the broker is closed
+            await asyncio.wait([tending], timeout=LOOK)  # it must not connect while the broker closes
             self.rest()
             await self._broker.close()
 
@@ -110,7 +110,7 @@ class AsyncConsumer(AsyncLeases):
             await self._finish()
 
     async def _finish(self) -> None:
-        """Wait for the running calls, and settle everything, until Redis is given up."""
+        """Wait for the running calls, and settle all calls, until the worker gives up on Redis."""
         await self._release_unstarted()
         await self._settling.all()
         while tasks := [task for task, *_ in self._tasks.running.values() if not task.done()]:
@@ -147,7 +147,7 @@ class AsyncConsumer(AsyncLeases):
                 break
 
     async def _ready(self) -> None:
-        """Have an idle connection, so that finished calls are on their way once they are taken."""
+        """Open a connection unless one is idle, so that settlements are sent without waiting for one."""
         await (await self._broker._connected()).ready(self.queue.keys["messages"])
 
     async def _rest(self) -> None:
@@ -158,9 +158,9 @@ class AsyncConsumer(AsyncLeases):
 
     @property
     def _wanted(self) -> int:
-        """How many messages to claim: for the calls that can begin, and ahead if few claimed ones are left.
+        """How many messages to claim: for calls that can begin, and ahead if few claimed messages are left.
 
-        No messages are claimed ahead if no call has ended lately, since the pace is then outdated.
+        If no call has ended lately, the pace is outdated, and no messages are claimed ahead.
         """
         ahead = 0 if time.monotonic() - self._last_end > self._pace.soon else self._pace.ahead
         if len(self._unstarted) > ahead // 2:
@@ -185,7 +185,7 @@ class AsyncConsumer(AsyncLeases):
         """Handle the end of calls, once for all that ended in the same iteration of the event loop."""
         self._last_end = time.monotonic()
         ended = Counter([self._tasks.running.pop(delivery)[2] for delivery in self._over])
-        for began, calls in ended.items():  # nearly always one
+        for began, calls in ended.items():  # nearly always only one
             self._pace.note(self._last_end - began, calls)
         self.permit.end_of(self._over)
         self._over.clear()
@@ -202,7 +202,7 @@ class AsyncConsumer(AsyncLeases):
                 self._loop.call_soon(self._take_back, context=self._context)
             return
         try:
-            if delivery._time_to_live(now) <= 0:  # noqa: SLF001 - no part of what users see
+            if delivery._time_to_live(now) <= 0:  # noqa: SLF001 - not public
                 await self._broker._run(self.release_outlived([delivery]))
                 return
             handling = self._observers.handling(delivery) if self._observers else None
@@ -273,14 +273,14 @@ class AsyncConsumer(AsyncLeases):
         return len(since) + len(self._unstarted) + len(self._done), min(since, default=self._tasks.claimed)
 
     def cut_short(self) -> None:
-        """Have the event loop cancel all calls after a second signal; each has its own time limit there."""
+        """Let the event loop cancel all calls after a second signal; it also applies their timeouts."""
         if self._stop.cancelling.is_set():
-            with suppress(RuntimeError):  # it is closed
+            with suppress(RuntimeError):  # the event loop is closed
                 self._loop.call_soon_threadsafe(self._calls.cancel)
 
     def cut_cancelled(self, delivery: Delivery[Any]) -> None:
-        """Have the event loop cancel the call."""
-        with suppress(RuntimeError):  # it is closed
+        """Let the event loop cancel the call."""
+        with suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(self._calls.cancel_one, delivery)
 
     def tend(self) -> None:

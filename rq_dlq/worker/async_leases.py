@@ -1,4 +1,4 @@
-"""The leases of async calls, extended by the event loop, or by the worker's thread if that is blocked."""
+"""The leases of async calls: the event loop extends them, or the worker's thread while that is blocked."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from rq_dlq.worker.shared import Shared
 
 CHECK = 0.05  # seconds between two checks of the stop and the leases
-BLOCKED_LEASES = 10  # how many leases a call may block the event loop, if its handler has no timeout
+BLOCKED_LEASES = 10  # for how many leases a call may block the event loop, if its handler has no timeout
 
 
 class AsyncLeases(Consumer["Delivery[Any]"]):
     """A consumer in an event loop that keeps its leases even while the event loop is blocked.
 
-    Then the worker's thread extends them, for at most the handler's timeout, or ten leases. After that the
-    process is unhealthy, and its messages are redelivered.
+    While it is blocked, the worker's thread extends them, for at most the handler's timeout, or ten leases.
+    After that the process is unhealthy, and its messages are redelivered.
 
     Args:
         run: runs steps in the event loop.
@@ -52,7 +52,7 @@ class AsyncLeases(Consumer["Delivery[Any]"]):
         """Begin as many calls as can run."""
 
     def turn(self) -> None:
-        """Note that the event loop is turning, and must keep turning."""
+        """Note that the event loop is running, and expect it to keep running."""
         self._watch.turn(time.monotonic())
         self._vitals.turn(self._loop_name, within=self._may_block)
         self._turning = asyncio.get_running_loop().call_later(CHECK, self.turn)
@@ -61,7 +61,7 @@ class AsyncLeases(Consumer["Delivery[Any]"]):
         """Stop watching the event loop."""
         if self._turning is not None:
             self._turning.cancel()
-        self._watch.rest()  # another consumer in the loop starts it again
+        self._watch.rest()  # another consumer in the event loop starts the watch again
         self._vitals.rest(self._loop_name)
 
     @property
@@ -76,7 +76,7 @@ class AsyncLeases(Consumer["Delivery[Any]"]):
         self._unstarted.extendleft(reversed(deliveries))
 
     async def keep_leases(self) -> None:
-        """Extend the leases. An error here ends the consumer, since the leases would no longer be kept."""
+        """Extend the leases. An error here ends the consumer: its leases would no longer be extended."""
         soon = min(RETRY_AFTER, self._lease / 3)
         try:
             while True:
@@ -110,7 +110,7 @@ class AsyncLeases(Consumer["Delivery[Any]"]):
     # From the worker's thread
 
     def take_due(self) -> list[Delivery[Any]]:
-        """The deliveries whose extension the event loop is late with, while it may be blocked."""
+        """The deliveries whose leases a blocked event loop has not extended in time."""
         now, third, blocked = time.monotonic(), self._lease / 3, self._watch.blocked
         if not min(LATE, third) < blocked < self._may_block:
             return []

@@ -1,4 +1,4 @@
-"""When the finished calls of async handlers are settled."""
+"""Decides when the finished calls of async handlers are settled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.worker.stopping import Stop
 
-OPENS_WITHIN = 0.05  # seconds that a new connection takes, at most, unless Redis does not answer
+OPENS_WITHIN = 0.05  # the most seconds that a new connection takes, unless Redis does not answer
 
 
 class AsyncSettling:
@@ -31,12 +31,12 @@ class AsyncSettling:
         settle: the steps that settle them; False: some are left.
         ready: opens a connection unless one is idle.
         run: runs steps.
-        stop: the stages of the worker's end.
+        stop: the stages of the worker's shutdown.
         enough: whether enough calls have ended to settle them now.
         then: called when their settlements have been sent.
 
     Attributes:
-        begins: their settlements are sent in the next iteration of the event loop that has a connection.
+        begins: their settlements are sent as soon as there is a connection.
         context: the context of the tasks that settle; None: the caller's.
     """
 
@@ -56,7 +56,7 @@ class AsyncSettling:
         self._timer: asyncio.TimerHandle | None = None
         self._failing = False  # the timer is for a retry
         self.begins = False
-        self._connects = inf  # since when, by the clock of the event loop
+        self._connects = inf  # when it began to connect, by the clock of the event loop
         self._making = set[asyncio.Task[None]]()
         self.context: Context | None = None
 
@@ -70,9 +70,9 @@ class AsyncSettling:
             self._set(SETTLE_WITHIN)
 
     def now(self) -> None:
-        """Settle the finished calls in the next iteration of the event loop that has a connection.
+        """Settle the finished calls as soon as there is a connection, but not in this iteration.
 
-        Until then they count as finished. From then on they are on their way.
+        Until then they count as finished. From then on their settlements are in flight.
         """
         self._unset()
         if self.begins:
@@ -94,7 +94,7 @@ class AsyncSettling:
 
     @property
     def holds_up_running(self) -> bool:
-        """Whether a running call must wait, for a short time."""
+        """Whether a running call must wait for a short time."""
         return self.begins and asyncio.get_running_loop().time() - self._connects < OPENS_WITHIN
 
     async def all(self) -> None:
@@ -109,12 +109,12 @@ class AsyncSettling:
             await asyncio.sleep(RETRY_AFTER)
 
     def steps(self) -> Steps[bool]:
-        """Settle the finished calls; False: some are left, and are tried again soon."""
+        """Settle the finished calls; False: some are left, and will be tried again soon."""
         self._unset()
         all_settled = yield from self._settle()
         if not all_settled and not self._stop.finishing.is_set():
             self._failing = True
-            self._set(RETRY_AFTER)  # the claim that carried them may wait for long
+            self._set(RETRY_AFTER)  # the claim that sent them may wait for long
         return all_settled
 
     def _set(self, seconds: float) -> None:

@@ -35,8 +35,8 @@ class AsyncTasks:
         create: makes a task.
 
     Attributes:
-        running: the deliveries whose calls have begun, until their consumer takes them out.
-        claimed: when the unstarted ones were claimed, monotonic seconds.
+        running: the deliveries whose calls have begun, until their consumer removes them.
+        claimed: when the unstarted deliveries were claimed, monotonic seconds.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class AsyncTasks:
         return len(self.running) >= self._most
 
     def begin(self) -> None:
-        """Begin as many calls as can run. If the first never waits, its task also runs others."""
+        """Begin as many calls as can run. If the first call never waits, its task also runs others."""
         if self._turn is not None:
             return  # the first call of this iteration has begun
         if len(self._unstarted) > 1 and len(self.running) + 1 < self._most:
@@ -73,7 +73,7 @@ class AsyncTasks:
             self._begin_each()
 
     def _begin_others(self) -> None:
-        """Begin the remaining calls, each in its own task, unless the first task only had to stop."""
+        """Begin the remaining calls, each in its own task; if none could begin, start as in `begin`."""
         self._turn = None
         if self._stopped:
             self.begin()
@@ -102,9 +102,9 @@ class AsyncTasks:
             return None
 
     async def _run_on(self, turn: object, began: float, delivery: Delivery[Any]) -> None:
-        """Run a call, and others in this iteration of the event loop, until one leaves traces in the task.
+        """Run a call, and others in this event loop iteration, until one changes the task or its context.
 
-        An eager task runs this before it is in `running`.
+        An eager task runs this before its delivery is in `running`.
         """
         context, task = copy_context(), asyncio.current_task()
         await self._run(delivery)
@@ -118,7 +118,7 @@ class AsyncTasks:
 
 
 def _is_untouched(task: asyncio.Task[None]) -> bool:
-    """Whether the task has no cancellation and no callbacks, such as one that releases a lock.
+    """Whether the task has no pending cancellation and no callbacks, such as one that releases a lock.
 
     Before Python 3.13 a withdrawn cancellation is still raised when the task waits.
     """

@@ -1,4 +1,4 @@
-"""Calls that block the event loop, as the worker's thread sees them."""
+"""Detects calls that block the event loop, from the worker's thread."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ class EventLoopWatch:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._turned = inf  # monotonic seconds; infinite: it need not turn
+        self._turned = inf  # monotonic seconds; infinite: it is not watched
         self._blocked_since = 0.0  # monotonic seconds; 0: it is not blocked
         self._blocker = ""
 
     def turn(self, now: float) -> None:
-        """Note that it turns or begins a call now (monotonic seconds)."""
+        """Note that it begins an iteration or a call now (monotonic seconds)."""
         self._turned = now
 
     def rest(self) -> None:
-        """Note that it need not turn until it turns again."""
+        """Stop watching it until its next `turn`."""
         self._turned = inf
 
     @property
     def blocked(self) -> float:
-        """Seconds since it last turned; below 0: it need not turn."""
+        """Seconds since the last `turn`; below 0: it is not watched."""
         return time.monotonic() - self._turned
 
     def look(self, names: Iterable[NameOf]) -> None:
-        """Log the blocking call once, and how long it blocked when that has ended.
+        """Log a blocking call once, and when it has ended, how long it blocked.
 
         Args:
-            names: the functions of async consumers that name a task's call; empty: not their call.
+            names: a function of each async consumer that names the call of a task; empty: not its call.
         """
         turned, blocked = self._turned, self.blocked
         if self._blocked_since and turned not in {self._blocked_since, inf}:

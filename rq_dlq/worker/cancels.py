@@ -27,8 +27,8 @@ PERIOD = 0.5  # seconds between two polls
 class Cancels:
     """Reads the notices for this process, and passes each on to its consumers, once.
 
-    A notice stays for a minute: its claim may still be in progress, and two containers may have the same
-    name. A lost notice only costs time: the next extension of the lease shows that the message was removed.
+    A notice stays for a minute: the claim of its message may still be in progress, and two containers may
+    have the same name. A lost notice only costs time: the next lease extension shows the removal.
     """
 
     def __init__(self, namespace: str) -> None:

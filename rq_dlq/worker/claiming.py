@@ -1,4 +1,4 @@
-"""A consumer's next claim: how many messages, how long it waits, whether it may take a suspect."""
+"""The next claim of a consumer: its size, how long it waits, and whether it may take a suspect."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rq_dlq.worker.stopping import Until
 
 LONG_WAIT = 60_000  # the longest wait of a claim, milliseconds; a stop ends it
-FIRST_WAIT, IDLE_WAIT = 10, 1_000  # milliseconds, the shortest and the longest wait for a queue to drain
-FIRST_PAUSE = 0.02  # seconds before the next claim after one that found only suspects
+FIRST_WAIT, IDLE_WAIT = 10, 1_000  # the shortest and the longest wait for a queue to drain, milliseconds
+FIRST_PAUSE = 0.02  # seconds until the next claim, after a claim that found only suspects
 LONGEST_PAUSE = 0.25
 
 
@@ -22,7 +22,7 @@ LONGEST_PAUSE = 0.25
 class Pace:
     """Measures how long calls take, so that a consumer claims only messages that it can start soon.
 
-    A message that waits in one consumer could run in another.
+    Another consumer could run a message that waits in this one.
     """
 
     soon: float = 0.1  # seconds within which the last message of a claim should start
@@ -109,9 +109,9 @@ class Permit:
                 self._give_back()
 
     def end(self) -> None:
-        """Return the permit after the suspect, if any, is settled."""
+        """Return the permit, after the suspect (if there was one) has been settled."""
         if self.suspect is not None:
-            held, self._held = self._held, False  # first, since the next claim may run in another thread
+            held, self._held = self._held, False  # first: the next claim may run in another thread
             self.suspect = None
             if held:
                 self._only.release()

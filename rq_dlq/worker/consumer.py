@@ -29,21 +29,20 @@ if TYPE_CHECKING:
     from rq_dlq.values.settlement import Settlement
     from rq_dlq.worker.shared import Shared
 
-LATE = 0.2  # seconds for a call to end after its timeout, before it is logged
+LATE = 0.2  # seconds after its timeout until a call that has not ended is logged
 STUCK_AFTER = 1.0  # seconds after which unstarted messages of a consumer are released
 
 D = TypeVar("D", bound="Leased[Any]")
 
 
 class Consumer(Settling[D]):
-    """Claims from one queue in a thread, runs the handler, settles, and keeps the leases.
+    """Claims from one queue in a thread, runs the handler, settles, and extends the leases.
 
-    The steps on the queue are here; a subclass decides when to take them. An error of Redis is logged, not
-    raised.
+    The steps on the queue are here; a subclass decides when to run them. Redis errors are logged, not raised.
 
     Attributes:
         pause: seconds to wait before the next claim, because the last one was refused.
-        concurrency: how many of its calls run concurrently, at most.
+        concurrency: the most calls that it runs concurrently.
         trouble: why the last claim was refused; empty: it was not refused.
     """
 
@@ -66,7 +65,7 @@ class Consumer(Settling[D]):
         self._thread.start()
 
     def join(self, timeout: float) -> bool:
-        """Wait for the thread to end; then settle or leave the messages that this thread had taken."""
+        """Wait for the thread to end; then settle the messages that it had taken, or leave them."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             return False
@@ -77,7 +76,7 @@ class Consumer(Settling[D]):
 
     @property
     def left(self) -> dict[str, int]:
-        """How many messages it still holds, by the settlement due."""
+        """How many messages it still holds, by the settlement that they need."""
         failed = len(self._failures)
         rest = len(self._unstarted) + len(self._unsettled)
         return {"ack": len(self._done) - failed, "settle": failed, "release": rest}
@@ -130,14 +129,14 @@ class Consumer(Settling[D]):
 
     @abstractmethod
     def put_back(self, deliveries: list[D]) -> None:
-        """Put back messages taken from `_unstarted`, though they may have been released."""
+        """Put back messages taken from `_unstarted`; they may have been released."""
 
     # From the worker's thread
 
     @property
     @abstractmethod
     def holds(self) -> tuple[int, float]:
-        """The number of held messages, and since when the oldest is held, monotonic seconds."""
+        """The number of held messages, and when the oldest was claimed, monotonic seconds."""
 
     @abstractmethod
     def take_due(self) -> list[D]:
@@ -217,7 +216,7 @@ class Consumer(Settling[D]):
         return found
 
     def over(self) -> Steps[bool]:
-        """Whether the consumer ends after a claim that found nothing."""
+        """Whether the consumer ends after a claim that found no messages."""
         if self._until != "drained":
             return self._until == "empty"
         try:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LEVELS = {"ack": logging.ERROR, "settle": logging.ERROR, "release": logging.WARNING}
 
-SAY_AFTER = 5.0  # seconds of a stop until the awaited calls are logged
+SAY_AFTER = 5.0  # seconds after the stop until the calls that it waits for are logged
 SHOWN = 5  # how many of them are named
 
 
@@ -62,12 +62,12 @@ def leave(
 ) -> None:
     """Remove the report, settle the remaining messages, and log those that could not be settled.
 
-    If Redis was given up, it gets one more second, over new connections: the old ones may be broken, for
-    example by a firewall that dropped them while calls ran. If it does not answer the first call, no other is
-    made.
+    If the worker gave up on Redis, it tries for one more second, over new connections: the old ones may be
+    broken, for example by a firewall that dropped them while calls ran. If the first call gets no answer,
+    there is no other.
 
     Args:
-        alive: the consumers whose calls cannot be interrupted.
+        alive: the consumers that have not ended, since their calls cannot be interrupted.
     """
     if alive:
         logger.warning("%d consumers did not end: their messages are released", len(alive))
@@ -100,7 +100,7 @@ def sum_up(handlers: Sequence[tuple[Handler, int]], tally: Tally, connections: C
 
 
 def _left(stats: QueueStats) -> str:
-    """The messages to be delivered later; empty: there are none."""
+    """The messages that remain to be delivered, as text; empty: there are none."""
     parts = [f"{count:,} {name}" for name in ("ready", "leased") if (count := getattr(stats, name))]
     if stats.scheduled:
         next_due = human(round(1000 * (stats.next_due or 0)))

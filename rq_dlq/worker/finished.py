@@ -12,10 +12,10 @@ SETTLE_WITHIN = 0.005  # seconds after the end of a call; earlier ones are not r
 class Finished:
     """The finished calls of all consumers of a worker process that are not settled.
 
-    If the process is killed, they are repeated. Each consumer keeps its own; here they are counted.
+    If the process is killed, they are repeated. Each consumer keeps its own calls; here they are counted.
 
     Args:
-        most: the limit of such calls.
+        most: the limit of finished calls.
     """
 
     def __init__(self, most: int = MOST) -> None:
@@ -24,7 +24,7 @@ class Finished:
         self._threads = 0
 
     def of_consumer(self) -> deque[Any]:
-        """The collection for a new consumer, which is counted."""
+        """A collection for a new consumer, whose calls are counted."""
         own = deque[Any]()
         self._all.append(own)
         return own

@@ -36,11 +36,11 @@ D = TypeVar("D", bound="Leased[Any]")
 class Holding(ABC, Generic[D]):
     """Messages of one queue, from their claim until they are settled or released.
 
-    A message whose call has not begun, or has ended, is in a deque. The thread that pops it owns it: the
-    worker's thread also releases and settles. Redis errors are logged, not raised.
+    A message whose call has not begun, or has ended, is in a deque. The thread that pops it owns it, since
+    the worker's thread also releases and settles messages. Redis errors are logged, not raised.
 
     Attributes:
-        permit: its access to the permit to run a suspect.
+        permit: the consumer's access to the permit to run a suspect.
     """
 
     def __init__(self, queue: QueueState[Any], shared: Shared) -> None:
@@ -50,10 +50,10 @@ class Holding(ABC, Generic[D]):
         self._tally = shared.tally
         self._vitals = shared.vitals
         self._stop = shared.stop
-        self._unstarted: deque[D] = deque()  # claimed, and not begun
+        self._unstarted: deque[D] = deque()  # claimed; their calls have not begun
         self._finished = shared.finished
         self._done: deque[D] = shared.finished.of_consumer()  # their calls have ended, and must be settled
-        self._failing_since = 0.0  # when acks began to fail, monotonic seconds; 0: the last ones succeeded
+        self._failing_since = 0.0  # when acks began to fail, monotonic seconds; 0: the last acks succeeded
         self._failed = -inf  # when an ack, a release or a claim last failed
 
     @abstractmethod
@@ -78,7 +78,7 @@ class Holding(ABC, Generic[D]):
             self._failing_since = self._failing_since or self._failed
             if self._may_pass(failure, self._failing_since):
                 return done
-            self._failing_since = 0.0  # these are given up; the next failure is a new one
+            self._failing_since = 0.0  # these acks are given up; the next failure is a new one
             return []
         self._failing_since = 0.0
         self._vitals.note_success(self.queue.name, logger)
@@ -93,7 +93,7 @@ class Holding(ABC, Generic[D]):
         logger.error("%s %s is acked without a result: %s", self.queue.name, delivery.id, why)
 
     def _may_pass(self, failure: RqDlqError, since: float) -> bool:
-        """Whether to retry: calls without an answer always, refused calls for the length of a lease.
+        """Whether to retry: always if there was no answer, for the length of a lease if the call was refused.
 
         A server that cannot write to its disk refuses everything until there is space.
         """
@@ -103,12 +103,12 @@ class Holding(ABC, Generic[D]):
 
     @property
     def _may_retry(self) -> bool:
-        """Whether no ack, release or claim has failed a moment ago."""
+        """Whether no ack, release or claim has failed recently."""
         return time.monotonic() - self._failed > RETRY_AFTER
 
     @property
     def _gives_up(self) -> bool:
-        """Whether a call failed a moment ago and the worker gives up; it retries once at its end."""
+        """Whether a call failed recently and the worker gives up; it retries once at its end."""
         return self._stop.giving_up.is_set() and not self._may_retry
 
     def release(self, deliveries: Sequence[D], *, begun: bool) -> Steps[bool]:
@@ -129,7 +129,7 @@ class Holding(ABC, Generic[D]):
         return True
 
     def release_outlived(self, outlived: list[D]) -> Steps[None]:
-        """Release messages that expired before their calls began: the next claim expires them (I7)."""
+        """Release messages whose ttl ended before their calls began: the next claim expires them (I7)."""
         if not (yield from self.release(outlived, begun=False)):
             logger.warning(
                 "%s: %s stay leased until their leases end",
@@ -139,7 +139,7 @@ class Holding(ABC, Generic[D]):
         self.permit.end_of(outlived)
 
     def give_back(self) -> Steps[None]:
-        """Release messages from claims with unknown outcomes, since no other claim will resume these."""
+        """Release the messages of claims with unknown outcomes: no later claim will resume these claims."""
         if self._gives_up:
             return
         try:
@@ -169,7 +169,7 @@ class Holding(ABC, Generic[D]):
 
     def drop(self, lost: Iterable[D]) -> None:
         """Drop deliveries that were lost before their calls began."""
-        # The others have begun, or were released.
+        # The calls of the others have begun, or they were released.
         dropped = [delivery for delivery in lost if deques.take(self._unstarted, delivery)]
         if dropped:
             self._tally.add([Settlement(delivery.id, "lost") for delivery in dropped], "lost")

@@ -14,7 +14,7 @@ _imported: ContextVar[str] = ContextVar("imported", default="")
 
 @contextmanager
 def importing(module: str) -> Generator[None]:
-    """Mark the import of a module for its handlers."""
+    """Mark that a module is being imported for its handlers."""
     token = _imported.set(module)
     try:
         yield

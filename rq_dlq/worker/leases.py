@@ -1,4 +1,4 @@
-"""The leases that the worker's thread extends: for threads, and for a blocked event loop."""
+"""The leases that the worker's thread extends: those of threads, and those of a blocked event loop."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Leases:
-    """Extends the leases of the consumers, those of one queue together.
+    """Extends the leases of the consumers; the leases of one queue together.
 
-    One round trip per thread would take longer than a lease for a thousand threads.
+    With a thousand threads, one round trip for each would take longer than a lease.
     """
 
     def __init__(self, vitals: Vitals) -> None:
@@ -28,7 +28,7 @@ class Leases:
         self._again = 0.0  # when to check again, monotonic seconds
 
     def keep(self, consumers: Iterable[Consumer[Any]], tending: Connections) -> None:
-        """Extend due leases, unless this was done a moment ago."""
+        """Extend due leases, unless this was done recently."""
         if time.monotonic() >= self._again:
             self.extend(consumers, tending)
             self._again = time.monotonic() + TICK

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from rq_dlq.client.handlers import Lifespan
 
 TOO_LATE = "it has not ended in time, for example because a call blocks its event loop"
-LOOK = 1.0  # seconds between two checks whether it has ended
+LOOK = 1.0  # seconds between two checks if it has ended
 Patience: TypeAlias = Callable[[], float]
 """The remaining time to wait for the event loop, seconds."""
 
 
 @contextmanager
 def event_loop(patience: Patience, broken: Callable[[], None]) -> Generator[asyncio.AbstractEventLoop]:
-    """An event loop in its own thread; calls `broken` if it breaks, before its tasks are cancelled."""
+    """An event loop in its own thread. If it breaks, `broken` is called before its tasks are cancelled."""
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:
@@ -60,7 +60,7 @@ def event_loop(patience: Patience, broken: Callable[[], None]) -> Generator[asyn
     try:
         yield loop
     finally:
-        with suppress(RuntimeError):  # it broke, and is closed
+        with suppress(RuntimeError):  # the event loop broke, and is closed
             loop.call_soon_threadsafe(ended.set)
         while thread.is_alive() and patience() > 0:
             thread.join(TICK)
@@ -77,7 +77,7 @@ def entered(
     """Enter a lifespan, an async one in this event loop; yields its value.
 
     Raises:
-        NotEntered: the worker was stopped in the meantime, so an async one was cancelled.
+        NotEntered: the worker was stopped in the meantime; an async lifespan was cancelled.
         ConfigurationError: it does not return a context manager.
         RqDlqError: it failed.
     """
@@ -140,7 +140,7 @@ def _in_loop(
     patience: Patience,
     stop: Stop,
 ) -> Generator[Any]:
-    """An async context manager, entered and left by one task of this loop, for another thread."""
+    """Use an async context manager from another thread; one task of this loop enters and exits it."""
     state: Future[Any] = Future()
     leaving = asyncio.Event()
     tasks: list[asyncio.Task[Any] | None] = []

@@ -1,7 +1,7 @@
 """The maintenance process: redelivery, expiry and retention for all queues of a namespace.
 
-Workers and claiming clients also do this (I15); a separate process makes it prompt, even if no client claims.
-Any number may run, and may be killed at any time: each step is one atomic script.
+Workers and claiming clients also do this (I15); a separate process does it promptly, even without claims. Any
+number of them may run, and may be killed at any time: each step is one atomic script.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["ROLES", "Maintenance", "MaintenanceRole"]
 
 logger = logging.getLogger("rq_dlq.maintenance")
-SHORTEST_PAUSE = 0.1  # the fraction of a period between two complete rounds
+SHORTEST_PAUSE = 0.1  # the shortest pause between two complete rounds, as a fraction of the period
 REPORT_WORK, REPORT_LIFE = 10.0, 60.0  # seconds between two lines of figures, with and without work
 
 
@@ -44,10 +44,10 @@ class Maintenance:
         roles: some of `ROLES`. "redelivery" redelivers messages with expired leases and makes due messages
             ready. "expiry" moves messages whose time to live has expired. "retention" drops dead and expired
             messages after their retention. "commits" moves messages of committed jobs into their queues.
-            "schedules" sends the messages of schedules. "redrives" continues redrives that no process drives.
+            "schedules" sends the messages of schedules. "redrives" continues redrives that no process runs.
         period: the time between two checks of the queues, and so the longest delay; 10 ms or more.
-        checkup: the time between two checks of the server; each failure is logged once as an error, each
-            concern once as a warning.
+        checkup: the time between two checks of the server; failures are logged as errors and warnings as
+            warnings, each once.
 
     Attributes:
         vitals: whether it is alive and ready, for probes in other threads.
@@ -105,7 +105,7 @@ class Maintenance:
         logger.info("stopped: %s", self._figures())
 
     def _stopped(self) -> bool:
-        """Whether to stop; called between any two steps, so it also notes that the process is alive."""
+        """Whether to stop. It is called between any two steps, so it also notes that the process is alive."""
         self.vitals.turn("maintenance")
         return self._stop.finishing.is_set()
 
@@ -115,7 +115,7 @@ class Maintenance:
         note = self._reporter.note(self._watch.namespace, longest=self._longest, **self._watch.done)
         try:
             connections.run(driving.unrepeated(note))
-        except NodeUnavailable as error:  # another node may have the queues
+        except NodeUnavailable as error:  # the queues may be on other nodes
             logger.debug("cannot report: %s", error)
         soonest = connections.run(rounds.one_round(self._watch, self._stopped))
         took = time.monotonic() - began
@@ -128,7 +128,7 @@ class Maintenance:
         return max(left, self._period * SHORTEST_PAUSE)
 
     def _sleep(self, seconds: float) -> None:
-        """Sleep, at most until the stop, while noting that the process is alive."""
+        """Sleep, at most until the stop, and keep noting that the process is alive."""
         end = time.monotonic() + seconds
         while not self._stopped() and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, TICK))
@@ -153,7 +153,7 @@ class Maintenance:
 
 
 def roles_of(names: Iterable[str]) -> list[MaintenanceRole]:
-    """These roles, each once, in the order of `ROLES`.
+    """These roles without repetitions, in the order of `ROLES`.
 
     Raises:
         InvalidInput: a role is unknown, or none is given.

@@ -31,7 +31,7 @@ class Reporting:
 
     Args:
         consumers: the consumers of this process.
-        vitals: notified whether Redis answers.
+        vitals: it is told whether Redis answers.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Reporting:
     def report(self, connections: Connections, *, stopping: bool) -> None:
         """Store the report if it is time, or if the process has begun to stop.
 
-        The rest of the worker's round does not wait for the node with the reports: calls to it are not
+        The rest of the worker's round does not wait for the node with the reports: a failed call is not
         repeated, since the next report follows soon.
         """
         now = time.monotonic()
@@ -65,12 +65,12 @@ class Reporting:
             if not self._refused:
                 logger.warning("`rq-dlq worker ls` does not show this process: %s", error)
             self._refused = True
-        except NodeUnavailable as error:  # other nodes may have the queues
+        except NodeUnavailable as error:  # the queues may be on other nodes
             logger.debug("cannot report: %s", error)
         except RqDlqError as error:
             trouble = str(error)
         self._vitals.note_redis(trouble, logger)  # the consumers wait without logging
-        self._due = time.monotonic() + PERIOD  # counted from its end, which may have been a timeout
+        self._due = time.monotonic() + PERIOD  # from the end of this call, which may have been a timeout
 
     def leave(self, connections: Connections) -> bool:
         """Remove the report; False: Redis does not answer."""

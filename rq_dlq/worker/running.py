@@ -34,15 +34,15 @@ class Running:
         self.delivery: Delivery[Any] | None = None
         self.began = 0.0
         self._thread = self._process = 0
-        self._lock = threading.Lock()  # held to interrupt a call
+        self._lock = threading.Lock()  # held while a call is interrupted
         self._cutting = self._interrupted = False
 
     def run(self, delivery: Delivery[Any]) -> BaseException | None:
         """Run the handler; returns the error that it ended with.
 
-        An interrupt is raised some instructions after the request, so perhaps after the call has ended. Then
-        it is caught here and does not change the result. Each call gets at most one interrupt, between
-        setting `delivery` and `_end`.
+        An interrupt is raised some instructions after the request, perhaps after the call has ended. Then it
+        is caught here and does not change the result. Each call gets at most one interrupt, between the time
+        when `delivery` is set and `_end`.
         """
         error: BaseException | None = None
         ended = False
@@ -55,7 +55,7 @@ class Running:
                 if self._takes_delivery:
                     delivery._returned = checked(self._function(delivery.body, delivery))  # noqa: SLF001
                 else:
-                    delivery._returned = checked(self._function(delivery.body))  # noqa: SLF001 - no part of what users see
+                    delivery._returned = checked(self._function(delivery.body))  # noqa: SLF001 - not public
             except BaseException as raised:  # noqa: BLE001 - no error of a handler ends the worker
                 error = raised
             ended = True
@@ -94,9 +94,9 @@ class Running:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(reason))
 
     def _use_up(self) -> None:
-        """Clear any pending request: make another one, and wait for it.
+        """Clear any pending request by making another one and waiting for it.
 
-        Withdrawing it would be simpler, but in CPython 3.11 that leaves a flag set which slows down the
+        It would be simpler to withdraw it, but in CPython 3.11 that leaves a flag set, which slows down the
         process and makes a profiler hang.
         """
         with suppress(Stopped):

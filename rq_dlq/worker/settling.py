@@ -45,14 +45,14 @@ class Settling(Holding[D]):
     def __init__(self, queue: QueueState[Any], shared: Shared, *, ack_each: bool) -> None:
         super().__init__(queue, shared)
         self._ack_each = ack_each
-        self._failures: dict[D, Failure] = {}  # of those in `_done`
+        self._failures: dict[D, Failure] = {}  # the failures of deliveries in `_done`
         self._settings = SettingsInForce(queue)
 
     def finish(self, delivery: D, error: BaseException | None, ended: float) -> bool:
         """Note the end of a call, to settle it with others; False: it must be settled now.
 
-        That is so if the handler settled it or may have, if the worker cut the call short, and if the next
-        call must wait for it: after a suspect, or with `ack_each`.
+        It is settled now if the handler settled it or may have, if the worker interrupted the call, and if
+        the next call must wait for it: after a suspect, or with `ack_each`.
         """
         if delivery.outcome is not None or delivery._chain is not None:
             return False
@@ -94,7 +94,7 @@ class Settling(Holding[D]):
                     with suppress(BrokerUnavailable):
                         one.throw(failure)
                 break
-            except RqDlqError:  # perhaps only one of them is refused
+            except RqDlqError:  # perhaps only one of them was refused
                 for one in settling:
                     one.close()  # its outcome is unknown: the next try is a repetition
                 yield from self._settle_one_by_one(part)
@@ -133,7 +133,7 @@ class Settling(Holding[D]):
         return True
 
     def leave(self, delivery: D, error: BaseException | None) -> None:
-        """Give up a settlement without an answer; an ack is tried once more at the very end."""
+        """Give up a settlement that got no answer; an ack is tried once more at the very end."""
         if error is None:
             self._done.append(delivery)
         else:

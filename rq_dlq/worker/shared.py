@@ -25,7 +25,7 @@ class Shared:
         until: when the worker ends.
         only: the permit to run a suspect.
         finished: the finished calls that are not settled.
-        watch: the watch of the event loop.
+        watch: watches the event loop.
         claiming: connections that wait for Redis until the worker is stopping.
         settling: connections that wait for Redis until the worker gives up.
         tending: connections that do not wait long, since one thread tends all consumers.

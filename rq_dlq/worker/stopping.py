@@ -1,4 +1,4 @@
-"""Stops a worker or a maintenance process by signals, in two steps."""
+"""Stops a worker or a maintenance process on signals, in two steps."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     import logging
 
-TICK = 0.05  # seconds between two checks whether to stop
+TICK = 0.05  # seconds between two checks for a stop
 
 Until: TypeAlias = Literal["stopped", "empty", "drained"]
 """When a worker ends on its own: never, when no message is ready, or when none is left to deliver."""
 
 
-class HandlerTimeout(TimeoutError):  # noqa: N818 - the usual word
+class HandlerTimeout(TimeoutError):  # noqa: N818 - the usual name
     """A call ran longer than its handler's timeout."""
 
     def __init__(self, text: str = "the call ran longer than its handler's timeout") -> None:
@@ -27,7 +27,7 @@ class HandlerTimeout(TimeoutError):  # noqa: N818 - the usual word
 
 
 class DeadlinePassed(HandlerTimeout):
-    """The time to live of a call's message ended; the message expires without a charge."""
+    """The time to live of the message ended during its call; it expires without a charge."""
 
     def __init__(self, text: str = "the time to live of the message ended while its handler ran") -> None:
         super().__init__(text)
@@ -46,7 +46,7 @@ def ending_signals() -> list[signal.Signals]:
 
 
 class Stop:
-    """The stages of a worker's end.
+    """The stages of a worker's shutdown.
 
     Attributes:
         finishing: no new call starts.
@@ -69,7 +69,7 @@ class Stop:
         self.finishing.set()
 
     def signal(self) -> None:
-        """Proceed to the next stage: the first signal finishes, the second one cancels."""
+        """Proceed to the next stage: the first signal lets calls finish, the second one cancels them."""
         if self.finishing.is_set():
             self.cancelling.set()
         self.finishing.set()
@@ -77,7 +77,7 @@ class Stop:
 
 @contextmanager
 def cutting_short(cuts: Sequence[Callable[[], object]]) -> Generator[None]:
-    """Call these periodically: they interrupt calls over their limit, or all after a second signal.
+    """Call these periodically: they interrupt calls over their limit, or all calls after a second signal.
 
     A separate thread does this without I/O, so calls end in time even while Redis does not answer.
     """
@@ -102,8 +102,8 @@ def heeding_signals(stop: Stop, log: logging.Logger) -> Generator[None]:
     """Pass SIGTERM, SIGINT and SIGHUP on to a stop, and log them, if this is the main thread.
 
     A separate thread does both. A signal handler interrupts the main thread at any point, even in another
-    handler, so it must not set an event or log: the main thread may hold the lock that this needs. While the
-    program's own code blocks the main thread, a third signal has its default effect.
+    handler, so it must not set an event or log: the main thread may hold the lock that this requires. While
+    the program's own code blocks the main thread, a third signal has its default effect.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -35,7 +35,7 @@ LEVELS: dict[Fate, int] = {
     "kept": logging.WARNING,
     "expired": logging.WARNING,
     "dead": logging.ERROR,
-    "discarded": logging.INFO,  # by its strategy
+    "discarded": logging.INFO,  # by the dead-letter strategy
     "settled": logging.WARNING,
     "passed_on": logging.INFO,
 }
@@ -58,10 +58,10 @@ class Tally:
         self._lock = threading.Lock()
 
     def add(self, settlements: Iterable[Settlement], asked: Fate) -> Counter[str]:
-        """Count settlements; "settled", by an earlier try of the same call, counts as `asked`.
+        """Count settlements; "settled" (by an earlier try of the same call) counts as `asked`.
 
         Returns:
-            The number of these by outcome.
+            The number of these settlements by outcome.
         """
         counts: Counter[str] = Counter(map(_outcome, settlements))
         if "settled" in counts:
@@ -110,8 +110,8 @@ def report(
 ) -> None:
     """Log a failure, a lost lease, or an error after the message was settled.
 
-    A death is logged with its traceback; at the level DEBUG each failure is. The line has the handler's
-    context.
+    A death is logged with its traceback; at the level DEBUG, so is each failure. The line has the context of
+    the handler.
 
     Args:
         settings: the queue's settings; None: unknown.
@@ -153,7 +153,7 @@ def _report(
 
 
 def _purpose(error: object) -> int:
-    """The highest log level for an error."""
+    """The level at which a failure with this error is logged, at most."""
     return next((level for kind, level in ON_PURPOSE.items() if isinstance(error, kind)), logging.ERROR)
 
 
@@ -171,18 +171,18 @@ def _text(error: BaseException | str | None) -> str:
 
 
 def _is_parked(delivery: Leased[Any], settlement: Settlement, settings: QueueSettings | None) -> bool:
-    """Whether a message waits until its dependency is up, whose failure is not charged to it."""
+    """Whether a message waits, uncharged, until its dependency works again."""
     at_once = settlement.uncharged and not settlement.delay
     return at_once and settings is not None and bool(settings.breaker and said(delivery)[1])
 
 
 def _what(delivery: Leased[Any], settlement: Settlement, settings: QueueSettings | None) -> str:
-    """What happened to a delivery, for the log; the budget is named only if the failure is charged to it."""
+    """What happened to a delivery, for the log; the budget is shown only if the failure is charged to it."""
     if settlement.outcome == "passed_on":
         return "passed on"
     if settlement.uncharged:
         return f"uncharged attempt {delivery.attempt} failed"
-    if settlement.outcome == "settled":  # by an earlier try, which did not say
+    if settlement.outcome == "settled":  # by an earlier try, whose reply was lost
         return f"attempt {delivery.attempt} failed"
     limit = None if settings is None else settings.redelivery.max_redeliveries
     return f"try {delivery.charged + 1}{'' if limit is None else f' of {limit + 1}'} failed"

@@ -36,7 +36,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         self._claimed = self._extended = 0.0  # when it last claimed and extended, monotonic seconds
         self._asked = 0.0  # when it last tried to extend leases
         self._in_doubt = False  # unstarted deliveries may be lost
-        self._late: Delivery[Any] | None = None  # its call exceeds its timeout, which was logged
+        self._late: Delivery[Any] | None = None  # its call exceeds its timeout, and this was logged
         self._due = 0.0  # when to settle the messages in `_done`, monotonic seconds
 
     def _main(self) -> None:
@@ -59,7 +59,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         count = 1
         while not self._stop.finishing.is_set():
             self._claiming.ready(self._key)
-            count = min(self._pace.claim, 2 * count)  # starting consumers may slow this one down
+            count = min(self._pace.claim, 2 * count)  # other consumers that start may slow this one down
             deliveries = self._claiming.run(riding.riding(self.settle_done(), self.claim(count)))
             if self.pause:
                 self._stop.finishing.wait(self.pause)
@@ -160,7 +160,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         return [] if running is None else [running]
 
     def runs(self, delivery: Delivery[Any]) -> bool:
-        """Whether its handler runs."""
+        """Whether its handler is running."""
         return delivery is self._calls.delivery
 
     @property

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.worker.vitals import Vitals
 
-UPKEEP = 10.0  # at most this many seconds between two rounds of maintenance or two checks of schedules
+UPKEEP = 10.0  # the most seconds between two rounds of maintenance or two checks of schedules
 A_FEW = 20  # round trips per round, since leases are not extended during it
 
 
@@ -30,7 +30,7 @@ class Upkeep:
     """Maintains the queues of these handlers, and fires their schedules when they are due.
 
     Args:
-        vitals: notified whether Redis answers.
+        vitals: it is told whether Redis answers.
     """
 
     def __init__(self, handlers: Sequence[Handler], vitals: Vitals) -> None:
@@ -47,7 +47,7 @@ class Upkeep:
         self._fire_at = 0.0
 
     def declare(self, connections: Connections) -> None:
-        """Write the schedules of the tasks. Refused writes, such as for full memory, are retried later.
+        """Write the schedules of the tasks. Refused writes, for example with full memory, are retried later.
 
         Raises:
             MissingRights, BrokerUnavailable: they cannot be written.

@@ -1,4 +1,4 @@
-"""Whether a process is alive and ready, by its own notes, without asking Redis."""
+"""Whether a process is alive and ready, from its own records, without asking Redis."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Vitals:
         self._turns.pop(name, None)
 
     def note_redis(self, trouble: str, logger: logging.Logger) -> None:
-        """Note whether Redis answered. Log once that an outage began, and once that it ended.
+        """Note whether Redis answered. Log once when an outage begins, and once when it ends.
 
         Args:
             trouble: why Redis cannot be used; empty: it answered.
@@ -71,7 +71,7 @@ class Vitals:
     def note_failure(
         self, what: str, error: RqDlqError, logger: logging.Logger, level: int, where: str
     ) -> None:
-        """Log a failure and its reason. Of an outage only the beginning is logged.
+        """Log a failure and its reason. In an outage, only the first failure is logged.
 
         Other nodes of a cluster may still work, so for a lost node the first failure of each `where` is
         logged.
@@ -110,7 +110,7 @@ class Vitals:
         self._stage = "working"
 
     def end(self) -> None:
-        """Note that it has stopped working: no activity is expected any more."""
+        """Note that the process has stopped working: no activity is expected any more."""
         self._stage = "stopping"
         self._turns.clear()
 

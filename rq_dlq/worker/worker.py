@@ -51,17 +51,17 @@ class Worker:
     """Runs a broker's handlers in this process until it is stopped.
 
     Args:
-        broker: a broker of either colour.
+        broker: a blocking or an async broker.
         until: when a queue's consumers end without a signal or `stop`. "stopped": never. "empty": no message
             is ready; the log has the counts and the messages left. "drained": no message is ready, scheduled
             or leased (by any consumer), so it waits for redeliveries, and for a paused queue to be resumed.
         queues: only these queues, each with its concurrency (None: the handler's own); None: all with a
             handler.
-        checkup: the time between two checks of the server, the first before the first claim; each failure is
-            logged once as an error, each concern once as a warning.
+        checkup: the time between two checks of the server, the first before the first claim; failures are
+            logged as errors and warnings as warnings, each once.
 
     Attributes:
-        stop: the stages of its end.
+        stop: the stages of its shutdown.
         tally: the outcomes of deliveries so far.
         vitals: whether it is alive and ready, for probes in other threads.
 
@@ -90,8 +90,8 @@ class Worker:
         self._broker = broker if isinstance(broker, Broker) else broker._twin(Broker, FAIL_FAST)
         self._twinned = self._broker is not broker
         self._until: Until = until
-        self._given_up = inf  # when cancelled calls are given up
-        self._giving_up = inf  # when Redis is given up
+        self._given_up = inf  # when to give up on cancelled calls
+        self._giving_up = inf  # when to give up on Redis
         self._watch: EventLoopWatch | None = None
         self._doctor = doctor.Watch(broker.settings, checkup, private=broker._known_url is None)
         self._leases = Leases(self.vitals)
@@ -116,7 +116,7 @@ class Worker:
             self._run(loop)
 
     async def run_in_loop(self) -> None:
-        """The same, with the async handlers in this event loop; a cancellation counts as a signal."""
+        """Like `run`, with the async handlers in this event loop; a cancellation counts as a signal."""
         refuse_while_importing()
         show_log()
         cancelled = False
@@ -176,7 +176,7 @@ class Worker:
             raise RqDlqError(f"claims were refused, so ready messages were not processed: {why}")
 
     def _consumers(self, shared: Shared, state: Any) -> Iterator[Consumer[Any]]:
-        """The consumers of all handlers, each with its own queue object with the state."""
+        """The consumers of all handlers; each has its own queue object, with the state."""
         for handler, concurrency in self._handlers:
             logger.info("%s: up to %d concurrent calls", handler.queue.name, concurrency)
             if handler.is_async:
@@ -195,7 +195,7 @@ class Worker:
         return self._given_up - now
 
     def _give_up(self) -> None:
-        """Give up Redis some time after the stop began; called from a thread that does not wait for Redis."""
+        """Give up on Redis some time after the stop; called from a thread that does not wait for Redis."""
         now = time.monotonic()
         if self.stop.finishing.is_set():
             self._giving_up = min(self._giving_up, now + GRACE)
@@ -203,7 +203,7 @@ class Worker:
             self.stop.giving_up.set()
 
     def _patience(self) -> float:
-        """The remaining time of the lifespan and the event loop, which a call may block."""
+        """The remaining time for the lifespan and the event loop; a call may block both."""
         return self._time_left() + LEAVE
 
     def _connect(self) -> Connections:
@@ -220,7 +220,7 @@ class Worker:
     def _consume(
         self, consumers: Sequence[Consumer[Any]], tending: Connections, reporting: Reporting
     ) -> None:
-        """Run the consumers. An error here also ends them, since their leases would no longer be kept."""
+        """Run the consumers. An error here also ends them: their leases would no longer be extended."""
         started: list[Consumer[Any]] = []
         try:
             for consumer in consumers:
@@ -247,7 +247,7 @@ class Worker:
     ) -> list[Consumer[Any]]:
         """Tend the consumers until all have ended or the time of cancelled calls is up; returns those left.
 
-        At a stop this waits for Redis only while that is useful: after giving up, for running calls only.
+        During a stop it waits for Redis only while that is useful: after it gave up, only for running calls.
         """
         awaited, watch = Awaited(self.stop), self._watch
         cancels = Cancels(self._broker.settings.namespace)
@@ -281,7 +281,7 @@ def _alive(consumers: Sequence[Consumer[Any]]) -> list[Consumer[Any]]:
 
 
 def _again(handler: Handler, broker: Broker | asyncio.Broker, state: Any) -> Any:
-    """The queue of a handler, of this broker, for a worker with this state."""
+    """A handler's queue, from this broker, for a worker with this state."""
     work: QueueState[Any] = handler.queue._core
     again = broker.queue(work.name, type=handler.body_type(), lease=work.lease / 1000, **work.given)
     again._state, again._core.tended = state, True

@@ -50,11 +50,11 @@ class AsyncConnections:
     """Runs steps, awaiting, in one event loop at a time.
 
     Args:
-        url: the URL of Redis; for a pool that is passed in, its name in error messages.
+        url: the URL of Redis; if a pool is passed, the name of the server in error messages.
         scripts: the Lua files.
         retries: how long a call is repeated while Redis does not answer.
         pool: a redis-py connection pool to use instead of the URL.
-        revive: called before a call is repeated; restarts an embedded server that has died.
+        revive: called before a call is repeated; it restarts an embedded server that has died.
     """
 
     _link: AsyncLink | AsyncNodes
@@ -74,7 +74,7 @@ class AsyncConnections:
         self.use(AsyncLink(make, ours=pool is None), retries)
 
     def use(self, link: AsyncLink | AsyncNodes, retries: Retries, node: str = "") -> None:
-        """Use this link and these retries; errors name the node, if it is one."""
+        """Use this link and these retries; if it is a node of a cluster, errors name it."""
         self._node = node
         self._link, self._talk, self._proven = link, link.talk, link.proven
         self._patience = retries
@@ -106,9 +106,9 @@ class AsyncConnections:
                 error = raised
 
     async def ready(self, key: str) -> None:
-        """Have an idle connection to the server of a key, so that the next steps on it are sent at once.
+        """Open a connection to the server of a key unless one is idle, so that the next steps need not wait.
 
-        A failure is left to those steps.
+        An error is ignored: the next steps report it.
         """
         with suppress(*TRANSIENT, exceptions.RedisError):
             await self._link.ready(key)
@@ -136,7 +136,7 @@ class AsyncConnections:
             await self._failed(tries := Tries(step), error)
             if self._patience.end_with(error):
                 raise tries.of_last_try(self._unavailable(error)) from error
-        if isinstance(step, Wait):  # it changes nothing: the next call finds the server again
+        if isinstance(step, Wait):  # a wait changes nothing, and the next call finds the server again
             return await self._spread(step)
         if self._revive is not None:
             self._revive()
@@ -161,12 +161,12 @@ class AsyncConnections:
 
     async def _failed(self, tries: Tries, error: BaseException) -> None:
         tries.failed(error)
-        if isinstance(error, WrongReply):  # its connection was already returned
+        if isinstance(error, WrongReply):  # its connection has already been returned
             await self._link.close()
 
     async def _spread(self, cut_off: Wait) -> float:
         """Sleep for part of the wait, so that a thousand interrupted clients do not reconnect together."""
-        pause = random.uniform(0, cut_off.milliseconds)  # noqa: S311 - spreads retries, guards nothing
+        pause = random.uniform(0, cut_off.milliseconds)  # noqa: S311 - it spreads retries; it is not for security
         await sleep(pause, self._patience.until)
         return pause
 
@@ -174,7 +174,7 @@ class AsyncConnections:
         await sleep(1000 * seconds, self._patience.until)
 
     async def _once(self, step: Step, *, repeated: bool) -> Any:
-        if isinstance(step, Call) and step.script in self._proven:  # the usual case: no generators
+        if isinstance(step, Call) and step.script in self._proven:  # the usual case, without generators
             command = step.command(self.scripts)
             (reply,) = await self._talk([command])
             if not isinstance(reply, Exception):
@@ -197,7 +197,7 @@ class AsyncConnections:
                 return stop.value
 
     async def _apart(self, step: Batch, nodes: AsyncNodes, *, repeated: bool) -> list[Any]:
-        """Run a batch on the reachable nodes; the results of the other calls are errors."""
+        """Run a batch on the nodes that can be reached; the results of the other calls are errors."""
         await nodes.prove(step, self.scripts)
         talk = exchange(step.calls, self.scripts, repeated=repeated, apart=True)
         commands = next(talk)
@@ -212,7 +212,7 @@ class AsyncConnections:
                 ]
 
     async def listen(self, waiting: Waiting) -> None:
-        """Listen for the callers that wait for results, until none is left."""
+        """Listen on behalf of the callers that wait for results, until none is left."""
         await AsyncListener(waiting, self._link.any_link, self.run).listen()
 
     async def alone(self, talk: Exchange) -> Any:
@@ -240,7 +240,7 @@ class AsyncConnections:
     async def masters(self) -> dict[str, AsyncConnections]:
         """Connections to each node of a cluster that has slots, by address; or to the only server.
 
-        They fail fast: another node may replace a lost one.
+        They fail fast, since another node may replace a lost one.
         """
         if isinstance(self._link, AsyncLink):
             return {masked(self._url): self}
@@ -252,7 +252,7 @@ class AsyncConnections:
         return each or {masked(self._url): self}  # in a new cluster no node has slots
 
     async def everywhere(self, make: Callable[[], Steps[R]]) -> dict[str, R]:
-        """Run the same steps on each master; returns the results by address, without unreachable masters.
+        """Run the same steps on each master; returns the results by address, leaving out unreachable masters.
 
         Raises:
             BrokerUnavailable: no master can be reached.

@@ -1,7 +1,7 @@
 """The connections to one server.
 
 They are redis-py's, without its command layer. Idle connections of our own pool are kept here, without the
-pool's lock and bookkeeping; those of a shared pool are returned to it.
+pool's lock and bookkeeping; connections of a shared pool are returned to it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PING = packed((b"PING",))
 NUDGES = (0.001, 0.003, 0.009, 0.027, 0.081)
-"""How long a wait may be late, then each PING in turn; seconds."""
+"""How late a reply may be before the first PING, and then before each further one; seconds."""
 
 
 class AsyncLink:
@@ -38,7 +38,7 @@ class AsyncLink:
 
     Args:
         make: makes a redis-py pool, or returns the shared one.
-        ours: the pool is not shared.
+        ours: the pool is our own, not a shared one.
     """
 
     def __init__(self, make: Callable[[], Any], *, ours: bool) -> None:
@@ -69,7 +69,7 @@ class AsyncLink:
         return link
 
     def any_link(self) -> AsyncLink:
-        """This one."""
+        """This link."""
         return self
 
     def guard_by(self, guard: Guard | None) -> None:
@@ -107,7 +107,7 @@ class AsyncLink:
         return result
 
     async def ready(self, key: str) -> None:  # noqa: ARG002 - there is one server
-        """Have an idle connection, so that the next round trip is written at once."""
+        """Open a connection unless one is idle, so that the next round trip need not wait."""
         if self.ours:
             self._idle.add(self._idle.take() or await self._connected())
 
@@ -149,10 +149,10 @@ class AsyncLink:
         await self.pool.release(connection)
 
     async def _drop(self, connection: Any, error: BaseException | None) -> None:
-        """Close a connection; after a network error also the idle ones, which have likely failed as well."""
+        """Close a connection; after a network error, also the idle ones, which have probably failed, too."""
         await self._close(connection)
         if isinstance(error, Passing):
-            self.rights.forget()  # the next one may reach another server
+            self.rights.forget()  # the next connection may reach another server
         if isinstance(error, TRANSIENT):
             await self._give_up_idle()
 
@@ -190,7 +190,7 @@ async def replies_to(connection: Any, commands: Commands) -> list[Any]:
     """Send commands and read the replies; errors of the server are among them.
 
     Raises:
-        Unheard: the connection broke before all of them were written, so the last one never arrives. A
+        Unheard: the connection broke before all commands were written, so the last one never arrives. A
             timeout is different: data in a buffer may still be sent.
     """
     try:
@@ -211,8 +211,8 @@ async def replies_to(connection: Any, commands: Commands) -> list[Any]:
 async def _nudged(connection: Any, seconds: float) -> Any:
     """Read the reply to a BLPOP with this timeout, seconds.
 
-    Redis ends expired waits when another event occurs, and otherwise on the tick of its `hz`, by default
-    every 100 ms. So it gets a PING on the same connection, which it answers after the wait.
+    Redis ends an expired wait at the next event, or at the next tick of its `hz`, by default every 100 ms.
+    A PING on the same connection is such an event; Redis replies to it after the wait.
     """
     pings = 0
     for late in NUDGES:

@@ -25,7 +25,7 @@ class AsyncNodes:
         link: the link to any node.
     """
 
-    proven = frozenset[str]()  # no script is proven on all nodes
+    proven = frozenset[str]()  # the rights for a script are never proven on all nodes
 
     def __init__(self, link: AsyncLink) -> None:
         self.cluster = Cluster(seed_of(link.pool))
@@ -46,7 +46,7 @@ class AsyncNodes:
         return self.link(self.cluster.node_of(None))
 
     async def ready(self, key: str) -> None:
-        """Have an idle connection to the node of a key; see `AsyncLink.ready`."""
+        """Open a connection to the node of a key unless one is idle; see `AsyncLink.ready`."""
         await self.link(self.cluster.node_of(slot_of(key))).ready(key)
 
     def guard_by(self, guard: Guard | None) -> None:
@@ -85,7 +85,7 @@ class AsyncNodes:
         for node, share in shares(self.cluster, step, scripts).items():
             apart = isinstance(step, Batch) and step.apart
             if apart and self.cluster.rests(node):
-                continue  # it also gets none of the calls
+                continue  # it gets no calls either
             try:
                 await self.link(node).prove(share, scripts)
             except TRANSIENT as error:

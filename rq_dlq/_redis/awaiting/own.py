@@ -1,4 +1,4 @@
-"""The awaiting colour's own part: idle connections belong to an event loop."""
+"""The part that only the awaiting colour has: its idle connections belong to an event loop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERSION = tuple(int(part) for part in redis.__version__.split(".")[:3] if part.i
 LAST_SECOND = 1.0
 LOOK = 0.05  # seconds between two checks of a threading.Event
 ALWAYS_DECODED = (5, 0, 4)  # older async connections decode replies if the pool has decode_responses
-_OF_THE_PARENT: list[object] = []  # a forked child must not close these: it shares the parent's epoll
+_OF_THE_PARENT: list[object] = []  # a forked child must not close these: it shares its parent's epoll
 
 
 class Idle:
@@ -50,7 +50,7 @@ class Idle:
         self._process = this_process()
 
     def add(self, connection: Any) -> None:
-        """Add one."""
+        """Add an idle connection."""
         self._all.append(connection)
 
     def take(self) -> Any:
@@ -67,7 +67,7 @@ class Idle:
             yield self._all.pop()
 
     def _move_to(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Drop the connections, which belong to another process or to an event loop that has ended.
+        """Drop the connections: they belong to another process, or to an event loop that has ended.
 
         Raises:
             ConfigurationError: their event loop is still running in another thread.
@@ -89,8 +89,8 @@ class Idle:
 async def connected(pool: Any, arguments: tuple[str, ...]) -> Any:
     """A new connection of a pool.
 
-    redis-py writes with `asyncio.wait_for`, which before Python 3.12 loses a cancellation that arrives as the
-    data is written. So a separate task connects.
+    redis-py writes with `asyncio.wait_for`, which before Python 3.12 loses a cancellation that arrives while
+    the data is written. So a separate task connects.
     """
     connecting = asyncio.create_task(pool.get_connection(*arguments))
     try:
@@ -135,8 +135,8 @@ async def write(connection: Any, data: bytes, *, check_health: bool = True) -> N
 async def disconnect(connection: Any) -> None:
     """Close a connection, without waiting for the server.
 
-    With TLS, closing would wait for the server's last message, and the loop may end before it arrives. The
-    loop closes the socket in its next iteration.
+    With TLS, closing would wait for the server's last message, and the event loop may end before it arrives.
+    The event loop closes the socket in its next iteration.
     """
     transport = getattr(getattr(connection, "_writer", None), "transport", None)  # fakeredis has none
     await connection.disconnect(nowait=True)
@@ -155,7 +155,7 @@ async def reply_within(connection: Any, seconds: float) -> Any:
 
 
 def briefly() -> asyncio.Timeout:
-    """The timeout, a second, for the last calls of a cancelled task."""
+    """The timeout for the last calls of a cancelled task: one second."""
     return asyncio.timeout(LAST_SECOND)
 
 

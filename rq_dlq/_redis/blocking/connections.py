@@ -51,11 +51,11 @@ class Connections:
     """Runs steps, blocking, safe with threads and after a fork.
 
     Args:
-        url: the URL of Redis; for a pool that is passed in, its name in error messages.
+        url: the URL of Redis; if a pool is passed, the name of the server in error messages.
         scripts: the Lua files.
         retries: how long a call is repeated while Redis does not answer.
         pool: a redis-py connection pool to use instead of the URL.
-        revive: called before a call is repeated; restarts an embedded server that has died.
+        revive: called before a call is repeated; it restarts an embedded server that has died.
     """
 
     _link: Link | Nodes
@@ -75,7 +75,7 @@ class Connections:
         self.use(Link(make, ours=pool is None), retries)
 
     def use(self, link: Link | Nodes, retries: Retries, node: str = "") -> None:
-        """Use this link and these retries; errors name the node, if it is one."""
+        """Use this link and these retries; if it is a node of a cluster, errors name it."""
         self._node = node
         self._link, self._talk, self._proven = link, link.talk, link.proven
         self._patience = retries
@@ -107,9 +107,9 @@ class Connections:
                 error = raised
 
     def ready(self, key: str) -> None:
-        """Have an idle connection to the server of a key, so that the next steps on it are sent at once.
+        """Open a connection to the server of a key unless one is idle, so that the next steps need not wait.
 
-        A failure is left to those steps.
+        An error is ignored: the next steps report it.
         """
         with suppress(*TRANSIENT, exceptions.RedisError):
             self._link.ready(key)
@@ -137,7 +137,7 @@ class Connections:
             self._failed(tries := Tries(step), error)
             if self._patience.end_with(error):
                 raise tries.of_last_try(self._unavailable(error)) from error
-        if isinstance(step, Wait):  # it changes nothing: the next call finds the server again
+        if isinstance(step, Wait):  # a wait changes nothing, and the next call finds the server again
             return self._spread(step)
         if self._revive is not None:
             self._revive()
@@ -162,12 +162,12 @@ class Connections:
 
     def _failed(self, tries: Tries, error: BaseException) -> None:
         tries.failed(error)
-        if isinstance(error, WrongReply):  # its connection was already returned
+        if isinstance(error, WrongReply):  # its connection has already been returned
             self._link.close()
 
     def _spread(self, cut_off: Wait) -> float:
         """Sleep for part of the wait, so that a thousand interrupted clients do not reconnect together."""
-        pause = random.uniform(0, cut_off.milliseconds)  # noqa: S311 - spreads retries, guards nothing
+        pause = random.uniform(0, cut_off.milliseconds)  # noqa: S311 - it spreads retries; it is not for security
         sleep(pause, self._patience.until)
         return pause
 
@@ -175,7 +175,7 @@ class Connections:
         sleep(1000 * seconds, self._patience.until)
 
     def _once(self, step: Step, *, repeated: bool) -> Any:
-        if isinstance(step, Call) and step.script in self._proven:  # the usual case: no generators
+        if isinstance(step, Call) and step.script in self._proven:  # the usual case, without generators
             command = step.command(self.scripts)
             (reply,) = self._talk([command])
             if not isinstance(reply, Exception):
@@ -198,7 +198,7 @@ class Connections:
                 return stop.value
 
     def _apart(self, step: Batch, nodes: Nodes, *, repeated: bool) -> list[Any]:
-        """Run a batch on the reachable nodes; the results of the other calls are errors."""
+        """Run a batch on the nodes that can be reached; the results of the other calls are errors."""
         nodes.prove(step, self.scripts)
         talk = exchange(step.calls, self.scripts, repeated=repeated, apart=True)
         commands = next(talk)
@@ -213,7 +213,7 @@ class Connections:
                 ]
 
     def listen(self, waiting: Waiting) -> None:
-        """Listen for the callers that wait for results, until none is left."""
+        """Listen on behalf of the callers that wait for results, until none is left."""
         Listener(waiting, self._link.any_link, self.run).listen()
 
     def alone(self, talk: Exchange) -> Any:
@@ -241,7 +241,7 @@ class Connections:
     def masters(self) -> dict[str, Connections]:
         """Connections to each node of a cluster that has slots, by address; or to the only server.
 
-        They fail fast: another node may replace a lost one.
+        They fail fast, since another node may replace a lost one.
         """
         if isinstance(self._link, Link):
             return {masked(self._url): self}
@@ -253,7 +253,7 @@ class Connections:
         return each or {masked(self._url): self}  # in a new cluster no node has slots
 
     def everywhere(self, make: Callable[[], Steps[R]]) -> dict[str, R]:
-        """Run the same steps on each master; returns the results by address, without unreachable masters.
+        """Run the same steps on each master; returns the results by address, leaving out unreachable masters.
 
         Raises:
             BrokerUnavailable: no master can be reached.

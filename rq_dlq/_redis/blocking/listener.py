@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from rq_dlq._redis.blocking.link import Link
     from rq_dlq._redis.waiting import Waiting
 
-TOGETHER = 0.001  # seconds within which published ends are handled together
+TOGETHER = 0.001  # ends published within this time are handled together; seconds
 FAILURES = (*TRANSIENT, exceptions.ResponseError, WrongReply, RqDlqError)
 
 
 class Listener:
     """Subscribes to the channels of the messages that callers wait for, and polls, until no caller waits.
 
-    If it cannot subscribe, for example without the right to, it polls every second.
+    If it cannot subscribe, for example for lack of rights, it only polls, every second.
 
     Args:
         any_link: returns the link to the server, or to any node of a cluster.
@@ -40,7 +40,7 @@ class Listener:
 
     def __init__(self, waiting: Waiting, any_link: Callable[[], Link], run: Callable[..., Any]) -> None:
         self._waiting, self._any_link, self._run = waiting, any_link, run
-        self._link: Link | None = None  # the link of the connection
+        self._link: Link | None = None  # the link that lent the connection
         self._connection: Any = None
         self._subscribed = frozenset[str]()
 
@@ -80,7 +80,7 @@ class Listener:
         self._subscribed = channels
 
     def _hear(self, seconds: float) -> None:
-        """Read published ends for this time, and those that arrive together with the first."""
+        """Read the ends that are published within this time, and those that follow the first one closely."""
         while (reply := reply_within(self._connection, seconds)) is not LATE:
             kind, channel, said = whole(reply, 3)
             if kind == b"message":

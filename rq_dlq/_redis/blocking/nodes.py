@@ -26,7 +26,7 @@ class Nodes:
         link: the link to any node.
     """
 
-    proven = frozenset[str]()  # no script is proven on all nodes
+    proven = frozenset[str]()  # the rights for a script are never proven on all nodes
 
     def __init__(self, link: Link) -> None:
         self.cluster = Cluster(seed_of(link.pool))
@@ -47,7 +47,7 @@ class Nodes:
         return self.link(self.cluster.node_of(None))
 
     def ready(self, key: str) -> None:
-        """Have an idle connection to the node of a key; see `Link.ready`."""
+        """Open a connection to the node of a key unless one is idle; see `Link.ready`."""
         self.link(self.cluster.node_of(slot_of(key))).ready(key)
 
     def guard_by(self, guard: Guard | None) -> None:
@@ -86,7 +86,7 @@ class Nodes:
         for node, share in shares(self.cluster, step, scripts).items():
             apart = isinstance(step, Batch) and step.apart
             if apart and self.cluster.rests(node):
-                continue  # it also gets none of the calls
+                continue  # it gets no calls either
             try:
                 self.link(node).prove(share, scripts)
             except TRANSIENT as error:
