@@ -21,7 +21,7 @@ REFRESH = "python -m tests.colours_twin --write"
 ROOMS = {"rq_dlq/asyncio": "rq_dlq/client", "rq_dlq/_redis/awaiting": "rq_dlq/_redis/blocking"}
 BY_HAND = {"__init__.py", "own.py"}
 WORDS = [
-    (r"\basync (?=def|with|for)", ""),
+    (r"\basync (?=with|for)|(?<!`)\basync (?=def)", ""),  # `async def` in prose means itself
     (r"\bawait ", ""),
     (r"\baclos(e|ing)\b", r"clos\1"),
     (r"\b__a(enter|exit)__", r"__\1__"),

@@ -217,7 +217,7 @@ class Managed(OwnQueue[T]):
         """Cancel one message, even while it is being processed.
 
         The message is removed immediately. If it is being processed, its handler can no longer settle it. The
-        worker is notified within a second: an `def` call is cancelled, and a `def` handler sees
+        worker is notified within a second: an `async def` call is cancelled, and a `def` handler sees
         `delivery.cancelled` and may return. Other messages of its key wait until the call or the lease ends.
         Side effects of the handler are not undone.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.durations import Duration
 
 P = ParamSpec("P")
-R_co = TypeVar("R_co", covariant=True)  # for an `def`, a coroutine, in all type checkers
+R_co = TypeVar("R_co", covariant=True)  # for an `async def`, a coroutine, in all type checkers
 V = TypeVar("V")
 _NOT_GIVEN: Any = ...  # None is a value that a later call may pass
 

@@ -177,7 +177,7 @@ TABLE: Final = (
     Field(where="max_in_flight", kind="N", given=check.count(1, "no limit"), default=None, none="unlimited",
           option="--max-in-flight", help="How many messages may be leased at a time, or `unlimited`."),
     Field(where="rate", kind="N/SPAN", given=rate.given, default=None, none="unlimited",
-          option="--rate", help="How many messages are delivered in a time: 100/s, 5/10m, or `unlimited`."),
+          option="--rate", help="How many messages are delivered per time: 100/s, 5/10m, or `unlimited`."),
     Field(where="outcomes", kind="N", given=check.count(0, "no outcome history"), default=None, none="none",
           option="--outcomes", help="About how many events the outcome history keeps, or `none`."),
     Field(where="dedup_window", **PERIOD, none="none",

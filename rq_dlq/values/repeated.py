@@ -13,7 +13,7 @@ _TOO_DEEP = (ValueError, RecursionError)
 
 
 def repeated_name(body: Any, data: bytes, encoder: msgspec.json.Encoder) -> str | None:
-    """A name that an object in a body would have twice, for example from the keys 1 and "1"; None: none.
+    """A name that an object in a body would have twice, as from the keys 1 and "1"; None: there is none.
 
     Args:
         body: the encoded body.

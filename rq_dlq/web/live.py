@@ -74,7 +74,7 @@ def _weight(queue: QueueOverview, wrong: Mapping[str, str]) -> tuple[object, ...
 
 
 def _groups_found(site: Site, seen: Overview, words: str) -> list[Any]:
-    """Search the groups by their visible text, so that nobody can guess hidden text."""
+    """Search the groups by their visible text, so that hidden text cannot be guessed."""
 
     def has_words(error: str) -> bool:
         return words in error.lower() and words in site.masks.text(error).lower()

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 logger = logging.getLogger("rq_dlq")
 LISTS = 50  # claims whose lists of ids are read in one round trip: about 1 MB
-_LAST_MEMBER = b"\xff"  # after every member of an index, which begin with lower bytes (lua/lib/place.lua)
+_LAST_MEMBER = b"\xff"  # after every member of an index, which begin with lower bytes (lua/lib/order.lua)
 
 
 @dataclass(frozen=True, slots=True)
