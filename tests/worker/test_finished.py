@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -48,34 +49,39 @@ def test_they_are_few(
     way: tuple[str, int, float], server: str, raw: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rq_dlq.worker.async_settling.OPENS_WITHIN", 60)
-    colour, concurrency, seconds = way
     raw.flushall()
     waiting = Waiting(monkeypatch)
+    assert drained(server, way, lambda _: waiting.one_more()) == {"acked": 2_000}
+    assert waiting.most <= MOST
+
+
+def drained(server: str, way: tuple[str, int, float], end: Callable[[str], None]) -> dict[str, int]:
+    """How 2,000 messages were settled; each handler ends with a call of `end`, with its message's id."""
+    colour, concurrency, seconds = way
     with rq_dlq.Broker(f"unix://{server}") as broker:
         queue = broker.queue("a")
 
-        def plain(_: Any) -> None:
+        def plain(_: Any, delivery: rq_dlq.Delivery[Any]) -> None:
             time.sleep(seconds)
-            waiting.one_more()
+            end(delivery.id)
 
-        async def awaiting(_: Any) -> None:
+        async def awaiting(_: Any, delivery: rq_dlq.asyncio.Delivery[Any]) -> None:
             if seconds:
                 await asyncio.sleep(seconds)
-            waiting.one_more()
+            end(delivery.id)
 
         queue.handler(concurrency=concurrency)(plain if colour == "def" else awaiting)
         queue.send_many(range(2_000))
         worker = Worker(broker, until="empty")
         worker.run()
-    assert worker.tally.counts == {"acked": 2_000}
-    assert waiting.most <= MOST
+    return dict(worker.tally.counts)
 
 
 class Unsent:
     """The finished calls whose settlement has not been written to a connection; these take long to open."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._ended, self.most = set[str](), 0
+        self._ended, self._ends, self.most = set[str](), itertools.count(), 0
         self._idle, self._busy = list[Any](), list[tuple[Any, Any]]()
         for link, own in ((awaiting, own_awaiting), (blocking, own_blocking)):
             monkeypatch.setattr(link, "Idle", self._known(own.Idle))
@@ -84,8 +90,9 @@ class Unsent:
         monkeypatch.setattr(awaiting, "write", self._noted_awaiting(own_awaiting.write))
         monkeypatch.setattr(blocking, "write", self._noted(own_blocking.write))
 
-    def end(self, message_id: str, number: int) -> None:
+    def end(self, message_id: str) -> None:
         """A call ends; for the next ten, others have all connections that were idle."""
+        number = next(self._ends)
         self._ended.add(message_id)
         self.most = max(self.most, len(self._ended))
         if number % 20 == 0:
@@ -148,30 +155,10 @@ def test_they_count_until_they_are_sent(
 ) -> None:
     """While another call has the last idle connection, a new one is opened first."""
     monkeypatch.setattr("rq_dlq.worker.async_settling.OPENS_WITHIN", 60)
-    colour, concurrency, seconds = way
     raw.flushall()
-    unsent, ended = Unsent(monkeypatch), itertools.count()
-    with rq_dlq.Broker(f"unix://{server}") as broker:
-        queue = broker.queue("a")
-
-        def end(delivery: Any) -> None:
-            unsent.end(delivery.id, next(ended))
-
-        def plain(_: Any, delivery: rq_dlq.Delivery[Any]) -> None:
-            time.sleep(seconds)
-            end(delivery)
-
-        async def awaiting(_: Any, delivery: rq_dlq.asyncio.Delivery[Any]) -> None:
-            if seconds:
-                await asyncio.sleep(seconds)
-            end(delivery)
-
-        queue.handler(concurrency=concurrency)(plain if colour == "def" else awaiting)
-        queue.send_many(range(2_000))
-        worker = Worker(broker, until="empty")
-        worker.run()
-    assert worker.tally.counts["acked"] == 2_000  # a busy machine also releases some
-    own = colour == "async def"  # another thread may take a new connection first
+    unsent = Unsent(monkeypatch)
+    assert drained(server, way, unsent.end)["acked"] == 2_000  # a busy machine also releases some
+    own = way[0] == "async def"  # another thread may take a new connection first
     assert unsent.most <= (MOST if own else 2 * MOST)
 
 
