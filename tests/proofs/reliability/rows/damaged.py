@@ -161,7 +161,8 @@ def _scan(shop: Shop) -> None:
 
 
 def _limit(shop: Shop) -> None:
-    shop.raw.hset(shop.keys["settings"], "per_key", "limit 2")
+    with contextlib.suppress(redis.ResponseError):  # the settings may be of a wrong type
+        shop.raw.hset(shop.keys["settings"], "per_key", "limit 2")
     for limit in (8, None):
         shop.run(managing_calls.limit_lane(shop.queue._core.keys, "k", limit))
 
