@@ -29,6 +29,7 @@ YESTERDAY = Scripts(
 )
 FORMERLY = "{shop}.formerly"  # a name that a policy gave once
 HELD, BATCH, JOB = 8, "batch", "job"
+KEY, BLOCKED = "customer-7", "blocked"  # of two messages; the id of the second
 LONG = "1h"
 READERS: dict[bytes, Callable[[Any, bytes], Any]] = {
     b"string": lambda client, key: client.get(key),
@@ -100,7 +101,9 @@ class World:
 
     def _fill(self, broker: rq_dlq.Broker) -> None:
         broker.policies.set(BILLS, dead_letter=SharedDeadLetterStrategy(BURIED))
-        broker.policies.set(ORDERS, outcomes=1000, expiry=ExpiryPolicy(retention=timedelta(hours=1)))
+        broker.policies.set(
+            ORDERS, outcomes=1000, per_key="limit 1", expiry=ExpiryPolicy(retention=timedelta(hours=1))
+        )
         with self.broker("default", scripts=YESTERDAY) as yesterday:
             formerly = orders_of(yesterday)
             formerly.send("expired", ttl="1ms")
@@ -131,6 +134,7 @@ class World:
         _half_committed(
             broker, staged(broker, orders, "here", "half"), staged(broker, bills, "there", "half")
         )
+        orders.send_many([rq_dlq.Message("keyed", id=name, key=KEY) for name in ("first", BLOCKED)])
         self.raw.sadd(_keys.aliases(NAMESPACE), FORMERLY)
         for key in self.raw.keys("*:wake") + self.raw.keys("*:alarm"):
             self.raw.delete(key)

@@ -14,6 +14,7 @@ from rq_dlq import RedeliveryPolicy, SharedDeadLetterStrategy
 from rq_dlq.core.batches import batches
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.jobs import jobs
+from rq_dlq.core.keyed import outages as keyed_outages
 from rq_dlq.core.looking import calls as looking_calls
 from rq_dlq.core.looking import outcomes
 from rq_dlq.core.pages import calls as page_calls
@@ -36,9 +37,11 @@ from rq_dlq.values.wanted import ALL
 from tests.proofs.reliability.rights import (
     BATCH,
     BILLS,
+    BLOCKED,
     BURIED,
     FORMERLY,
     JOB,
+    KEY,
     LONG,
     NAMESPACE,
     ORDERS,
@@ -177,6 +180,7 @@ PRODUCER: dict[str, Verb] = {
     "move": lambda me: me.run(jobs.move(me.keys, "moving", me.world.moving)),
     "schedule": lambda me: scheduled(me.orders),
     "stats": lambda me: me.orders.stats().totals,
+    "queues": lambda me: me.broker.queues(),
     "drop": lambda me: me.run(jobs.drop(me.keys, JOB, [me.world.left])),
     "drop the rest": lambda me: me.run(jobs.drop_rest(me.keys, JOB)),
 }
@@ -235,6 +239,11 @@ READ_ONLY: dict[str, Verb] = {
     "browse the dead": lambda me: len(me.orders.dlq.browse()),
     "groups": lambda me: len(me.orders.dlq.groups()),
     "explain": lambda me: me.orders.explain(me.world.held[0][0]).place,
+    "explain a blocked one": lambda me: me.orders.explain(BLOCKED).place,
+    "keys": lambda me: [found.key for found in me.orders.keys(limit=5)],
+    "a key": lambda me: me.orders.key(KEY).stats().blocked,
+    "a dependency": lambda me: me.orders.dependency("payments").stats().open,
+    "dependencies": lambda me: len(me.run(keyed_outages.everywhere(NAMESPACE))),
     "settings": lambda me: me.orders.settings(),
     "outcomes": lambda me: len(me.orders.outcomes()),
     "last outcomes": lambda me: len(me.run(outcomes.last_outcomes(me.orders._core, 3))),
@@ -251,7 +260,10 @@ READ_ONLY: dict[str, Verb] = {
     "leases": lambda me: len(me.run(page_calls.leases(me.keys, after=page_calls.START, limit=9))[0]),
 }
 
-_LOOKED_AT = ("result", "groups", "outcomes", "extent", "maintainers", "scan", "view", "leased", "explain")
+_LOOKED_AT = (
+    *("result", "groups", "outcomes", "extent", "maintainers", "scan", "view", "leased", "explain"),
+    "explain a blocked one",
+)
 MAINTENANCE: dict[str, Verb] = {
     **{name: READ_ONLY[name] for name in _LOOKED_AT},
     "round": Hands.round,
@@ -284,7 +296,7 @@ MAINTENANCE: dict[str, Verb] = {
     "resume": lambda me: me.orders.resume(),
     "pause a dependency": lambda me: me.orders.dependency("payments").pause(),
     "resume a dependency": lambda me: me.orders.dependency("payments").resume() is False,
-    "limit a key": lambda me: me.orders.key("customer-7").limit(None),
+    "limit a key": lambda me: me.orders.key(KEY).limit(2),
     "reset": lambda me: me.orders.reset(),
     "mute": lambda me: [me.orders.dlq.mute(group=one) for one in me.orders.dlq.groups()],
     "unmute": lambda me: me.orders.dlq.unmute(group="lapsed"),
@@ -323,7 +335,6 @@ OF_STEPS = {
         ("redrive", "redrive some", "redrive slowly", "redrive edited", "undo a redrive"),
         "it is begun, then it goes on in steps; maintenance ends it",
     ),
-    "cancel": "the message is cancelled, then its worker is told",
     "set a policy": _SETS,
     "set a name": _SETS,
     "remove a policy": _SETS,

@@ -22,6 +22,7 @@ from tests.proofs.reliability.verbs import OF_STEPS, VERBS, Hands
 from tests.servers import Server
 
 OPTIONAL = {f"+{right_of(command)}" for command in USEFUL} - {"+time", "+select"}  # which are needed here
+TOLD = {"+publish", "+subscribe", "+unsubscribe"}  # without them a caller looks each second for its result
 LOST_RACE = {"+srem"}  # who opens a queue needs it only if a policy gives the name away in the same moment
 
 
@@ -91,7 +92,7 @@ def run(run: Run) -> Figures:
     needed = {
         (user.role, user.taken)
         for user in users
-        if not user.by_key and user.taken not in OPTIONAL | LOST_RACE
+        if not user.by_key and user.taken not in OPTIONAL | TOLD | LOST_RACE
     }
     idle = sorted(needed - count.missed) if run.scale != "short" else []
     needless = sorted(OF_STEPS.keys() - count.part_way) if run.scale != "short" else []
