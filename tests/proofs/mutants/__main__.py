@@ -64,8 +64,8 @@ def main(
     if mutant is not None:
         chosen = [it for it in every if it.name == mutant]
     if known:
-        held = killers()
-        chosen = [it for it in chosen if it.mark in held]
+        before = killers()
+        chosen = [it for it in chosen if it.mark in before]
     if not chosen:
         message = "no such mutant: see --list"
         raise click.BadParameter(message)
@@ -83,7 +83,8 @@ def main(
     todo = [it for it in chosen if (old := results.of(it)) is None or old.outcome != "killed"]
     if seed is None:  # in no order, so that a run that is broken off has seen a fair part of each file
         random.Random(0).shuffle(todo)
-        todo.sort(key=lambda it: results.of(it) is not None)
+        held = killers()  # first, since they are quick; what is explained takes longest
+        todo.sort(key=lambda it: (results.of(it) is not None, is_explained(it), it.mark not in held))
     found = _try(todo, results, limits, CORE if core else WHOLE)
     if not (drawn or known) and mutant is None:
         note_killers(every, results)
