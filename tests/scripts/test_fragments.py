@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rq_dlq._scripts import Scripts
+from tests.each import each
 
 SCRIPTS = Scripts(
     {
@@ -23,6 +24,15 @@ for n, cell in ipairs(ARGV) do
   packed[n] = { pack_number(tonumber(cell), 6), pack_number(tonumber(cell), 7) }
 end
 return packed
+""",
+        "rate": """\
+-- needs: interval_of
+return string.format('%.17g', interval_of(ARGV[1]) or -1)
+""",
+        "read": """\
+local record, of = ARGV[1], ARGV[2]
+-- needs: text_in
+return text_in(record, of)
 """,
         "fail": """\
 local story = ARGV[1]
@@ -69,3 +79,44 @@ def test_numbers_in_bytes(raw: Any) -> None:
 )
 def test_the_last_failure_of_a_history(raw: Any, story: str, line: str) -> None:
     assert raw.eval(SCRIPTS["fail"].source, 0, story) == line.encode()
+
+
+@each(
+    "rate, milliseconds",
+    [
+        ("1/ms", 1), ("100/s", 10), ("1/m", 60_000), ("1/h", 3_600_000), ("1/d", 86_400_000),
+        ("5/10m", 120_000), ("3/2s", 2_000 / 3), ("1000/1ms", 0.001),
+        (f"1/{2**42}ms", 2**42), (f"1/{2**42 + 1}ms", -1),
+        *[(rate, -1) for rate in ("", "0/s", "5/0s", "5/10", "5/x", "/s", "-1/s", "1.5/s", " 1/s", "1/s ")],
+    ],
+)  # fmt: skip
+def test_the_interval_of_a_rate(raw: Any, rate: str, milliseconds: float) -> None:
+    assert float(raw.eval(SCRIPTS["rate"].source, 0, rate)) == milliseconds
+
+
+def packed_record(fields: dict[int, bytes], *, expires: bool, priority: int = 4) -> bytes:
+    """A record with these fields, as lua/README.md has it, and a body."""
+    block = b"".join(
+        bytes((n,)) + (6 + len(text)).to_bytes(2) + b"lane--" + text for n, text in fields.items()
+    )
+    expiry = (1 << 40).to_bytes(6) if expires else b""
+    flags = priority | (0x10 if expires else 0) | 0x20
+    return bytes(7) + bytes((flags,)) + expiry + len(block).to_bytes(2) + block + b'"body"'
+
+
+@each(
+    "fields, of, text",
+    [
+        ({1: b"customer-7"}, "key", b"customer-7"),
+        ({1: b"customer-7"}, "dependency", b""),
+        ({2: b"payments"}, "dependency", b"payments"),
+        ({2: b"payments"}, "key", b""),
+        ({1: b"a", 2: b"b" * 300}, "key", b"a"),
+        ({1: b"a" * 300, 2: b"b"}, "dependency", b"b"),
+    ],
+)
+def test_the_text_of_a_lane(raw: Any, fields: dict[int, bytes], of: str, text: bytes) -> None:
+    for expires in (False, True):
+        for priority in (0, 9):
+            record = packed_record(fields, expires=expires, priority=priority)
+            assert raw.eval(SCRIPTS["read"].source, 0, record, of) == text
