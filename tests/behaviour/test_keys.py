@@ -128,6 +128,11 @@ async def test_a_batch_is_filled_from_all_lanes_alike(broker: Any) -> None:
     assert len(await ids(queue, 30)) == 30
 
 
+async def test_a_batch_is_filled_with_the_only_one_of_each_lane(broker: Any) -> None:
+    queue = await shop(broker, PerKey(fair=1), *(f"{key}{n}" for key in "abc" for n in range(2)))
+    assert sorted(one.id for one in await queue.claim(6)) == ["a0", "a1", "b0", "b1", "c0", "c1"]
+
+
 async def test_nobody_overtakes_who_waits(broker: Any, clock: Clock) -> None:
     """Priority and send order decide in a lane; what was delayed takes the place of its sending."""
     queue = broker.queue("a", per_key=ORDER)

@@ -78,6 +78,21 @@ async def test_it_opens_and_nobody_is_charged(broker: Any, clock: Clock, caplog:
     assert (opened.did, opened.by, opened.chosen) == ("opened", "breaker", "dependency payments")
 
 
+async def test_each_failure_of_a_message_is_refunded(broker: Any) -> None:
+    """Those since its last redrive, also the earlier ones."""
+    queue = await shop(broker, "p0", redelivery=RedeliveryPolicy(delays=[0], max_redeliveries=3))
+    for _ in range(4):
+        await fall(queue, 1)
+    await queue.dlq.redrive(all=True)
+    for _ in range(2):
+        await fall(queue, 1)
+    assert [one.charged for one in await queue.peek()] == [2]
+    await send(queue, "p1", "p2")
+    await fall(queue, 3)
+    assert (await state(queue)).open
+    assert [one.charged for one in await queue.select(ids=["p0", "p1", "p2"]).browse()] == [0, 0, 0]
+
+
 async def test_one_message_never_opens_it(broker: Any) -> None:
     queue = await shop(broker, "p0", redelivery=RedeliveryPolicy(initial_delay=0, max_redeliveries=20))
     for _ in range(9):
