@@ -54,7 +54,7 @@ PROOFS = {
     for proof in (
         Proof(
             name="reliability",
-            takes="40 minutes; `--scale short` five, `--scale soak` hours",
+            takes="an hour and three quarters; `--scale short` five, `--scale soak` hours",
             needs="for some rows gcc, root (network namespaces), the extras `web` and `fuzz`, pip",
             shows="what is promised under faults: each fault is caused, and what is lost is counted",
             missing=without(),
@@ -68,7 +68,7 @@ PROOFS = {
         ),
         Proof(
             name="mutants",
-            takes="an hour; it continues where it was interrupted",
+            takes="hours; it continues where it was interrupted",
             needs="nothing more",
             shows="the tests see faults in the Lua: each mutant is one",
             missing=without(),
