@@ -160,9 +160,10 @@ class Query:
             # Otherwise an earlier run may have acked, or the queue was deleted.
             if known.held > acked and known.done == done.batch - 1 and keys.family in self._queues:
                 logger.warning(
-                    "%s: batch %d is done, but %d of its messages were no longer held: their lease expired "
-                    "(the driver was down, frozen or disconnected from Redis), so they are redelivered, "
-                    "though the sink has them. A longer lease helps, and so does check_held() in the sink",
+                    "%s: batch %d is done, but %d of its messages were no longer held. Either their lease "
+                    "expired (the driver was down, frozen or disconnected from Redis): they are redelivered, "
+                    "though the sink has them; a longer lease helps, and so does check_held() in the sink. "
+                    "Or they were acked, and the reply of Redis was lost",
                     keys.family, done.batch, known.held - acked,
                 )  # fmt: skip
             self._to_ack.pop(0)
