@@ -136,15 +136,33 @@ async def test_who_claims_wakes_one_that_watches_the_time(broker: Any, raw: Any)
     assert raw.llen("rq:{a}:wake") == 1
 
 
+async def test_ten_a_second(broker: Any, clock: Clock) -> None:
+    queue = await shop(broker, PerKey(rate="10/s"), "a1", "a2", "a3", "a4")
+    assert await ids(queue) == ["a1"]
+    for name in ("a2", "a3", "a4"):
+        clock.advance("99ms")
+        assert await queue.claim(9) == []
+        clock.advance("1ms")
+        assert [found.id for found in await queue.claim(9)] == [name]
+    await queue.send("no key", id="x")
+    assert await ids(queue) == ["x"]
+
+
 async def test_idle_keys_leave_nothing_behind(broker: Any, raw: Any, clock: Clock) -> None:
     queue = broker.queue("a", per_key=PerKey(rate="1/s"))
     await queue.send_many([Message(n, key=f"k{n}") for n in range(100)])
     await queue.ack(await queue.claim(100))
     assert (raw.zcard("rq:{a}:slots"), raw.exists("rq:{a}:seats")) == (100, 0)
-    assert raw.ttl("rq:{a}:slots") > 0
+    assert 86_340_000 < raw.pttl("rq:{a}:slots") <= 86_401_000, "a day, and an interval"
     clock.advance("1s")
-    assert await queue.claim(50) == []
+    assert await queue.claim(44) == []
+    assert raw.zcard("rq:{a}:slots") == 2, "a claim forgets two for each message, and ten"
+    assert await queue.claim(1) == []
     assert not raw.exists("rq:{a}:slots")
+    raw.zadd("rq:{a}:slots", {str(lane): 1 for lane in range(1_001)})
+    assert await queue.claim(600) == []
+    assert raw.zcard("rq:{a}:slots") == 1, "and never more than a thousand"
+    assert await queue.claim(1) == []
 
 
 async def test_what_is_said_of_who_waits(broker: Any, clock: Clock) -> None:
