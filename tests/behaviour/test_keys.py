@@ -133,6 +133,32 @@ async def test_a_batch_is_filled_with_the_only_one_of_each_lane(broker: Any) -> 
     assert sorted(one.id for one in await queue.claim(6)) == ["a0", "a1", "b0", "b1", "c0", "c1"]
 
 
+async def test_a_claim_is_filled_from_a_hundred_lanes(broker: Any) -> None:
+    queue = broker.queue("a", per_key=PerKey(fair=1))
+    await queue.send_many([Message(n, key=f"k{n // 2}") for n in range(220)])
+    assert len(await queue.claim(500)) == 210
+
+
+async def test_a_batch_has_nearly_as_many_of_each_lane(broker: Any) -> None:
+    names = [f"{key}{n}" for key in "abc" for n in range(9)]
+    queue = await shop(broker, PerKey(fair=1), *names)
+    taken = [name[0] for name in await ids(queue, 3 + 8)]
+    assert sorted(taken.count(key) for key in "abc") == [3, 4, 4]
+
+
+async def test_who_is_let_in_is_behind_all_that_are_due(broker: Any, clock: Clock) -> None:
+    """By a millisecond, however many are let in within one; and in turn behind those that came before."""
+    keys = "abcdefghij"
+    queue = await shop(broker, PerKey(fair=1), *(f"{key}1" for key in keys))
+    await queue.send_many([Message(f"{key}2", id=f"{key}2", key=key) for key in reversed(keys)])
+    assert [(await ids(queue, 1))[0] for _ in keys] == [f"{key}1" for key in keys]
+    clock.advance("1ms")
+    await queue.send("p1", id="p1")
+    clock.advance("1ms")
+    await queue.send("p2", id="p2")
+    assert await ids(queue, 12) == ["p1", *(f"{key}2" for key in keys), "p2"]
+
+
 async def test_nobody_overtakes_who_waits(broker: Any, clock: Clock) -> None:
     """Priority and send order decide in a lane; what was delayed takes the place of its sending."""
     queue = broker.queue("a", per_key=ORDER)
@@ -336,6 +362,8 @@ async def test_a_key_has_a_limit_of_its_own(broker: Any, raw: Any, clock: Clock)
     assert await key.limit(3) is True
     assert await key.limit(3) is False
     assert await ids(queue) == ["a2", "a3"]
+    clock.advance("2s")
+    assert await queue.claim(9) == []
     assert (await key.stats()).limit == 3
     assert "it waits for its key a (at most 3 at a time): 3 in front" in str(await queue.explain("a4"))
     await key.pause()
@@ -353,6 +381,16 @@ async def test_a_key_has_a_limit_of_its_own(broker: Any, raw: Any, clock: Clock)
         ("limited", "key a as others"),
         ("limited", "key a to 3"),
     ]
+
+
+async def test_a_limit_that_is_taken_back_leaves_nothing(broker: Any, raw: Any, clock: Clock) -> None:
+    queue = await shop(broker, PerKey(limit=1), "a1")
+    await queue.key("a").limit(3)
+    for limit, kept in ((3, True), (None, False)):
+        await queue.key("a").limit(limit)
+        clock.advance("2s")
+        await queue.claim()
+        assert raw.hexists("rq:{a}:settings", "limited") == kept
 
 
 @each("limit", [0, 1_001, True, 1.5, "8"])
