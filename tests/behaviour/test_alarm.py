@@ -53,7 +53,7 @@ async def claimed(
         *[({"gates": [100], "leases": [at]}, GATED, min(at, 100)) for at in (70, 700)],
         *[({"leases": [700]}, GATED, 700), ({"gates": [-50]}, {**GATED, **PAUSED}, -1)],
         *[({"slots": [50.25, 60], "leases": [70]}, {}, 51), ({"slots": [50, 60]}, {}, 50)],
-        *[({"slots": [50]}, {"paced": False}, -1), ({"slots": [50]}, PAUSED, -1), ({"slots": [-50]}, PAUSED, -1)],
+        *[({"slots": [at]}, given, -1) for at in (50, -50) for given in (PAUSED, {"paced": False})],
         *[({"slots": [50], "leases": [at]}, {}, min(at, 50)) for at in (40, 60)],
         ({"slots": [], "leases": [70]}, {}, 70),
     ],

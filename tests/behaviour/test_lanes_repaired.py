@@ -213,6 +213,26 @@ async def test_a_hundred_lanes_are_read_in_a_second(broker: Any, raw: Any, clock
     assert 599_000 < raw.pttl(KEYS["tended"]) <= 600_000
 
 
+@each_afresh("left", [1, 2])
+async def test_rows_without_a_message_are_dropped_and_the_next_let_in(
+    left: int, broker: Any, raw: Any
+) -> None:
+    """In the same step, as many as seats are free."""
+    queue = await shop(broker, PerKey(limit=2), "a1", "a2", "a3", "a4", "a5")
+    held = await queue.claim(9)
+    raw.zadd(SCHEDULED, {bytes(8) + b"gone%d" % n: BLOCKED + lane_of("a") for n in range(left)})
+    await queue.ack(held)
+    assert await ids(queue) == ["a3", "a4"]
+    assert raw.zcard(SCHEDULED) == 1
+
+
+async def test_a_batch_is_filled_past_a_row_without_a_message(broker: Any, raw: Any) -> None:
+    queue = await shop(broker, PerKey(fair=1), *(f"a{n}" for n in range(9)))
+    raw.zadd(SCHEDULED, {bytes(8) + b"gone": BLOCKED + lane_of("a")})
+    assert len(await queue.claim(4)) == 4
+    assert raw.zcard(SCHEDULED) == 4
+
+
 @pytest.mark.parametrize("backend", ["real"])
 async def test_a_thousand_messages_are_let_in_at_once(broker: Any, raw: Any, clock: Clock) -> None:
     """Of all lanes together, by a higher limit; and as many a second if there is no rule any more."""
