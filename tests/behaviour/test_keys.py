@@ -11,7 +11,7 @@ import pytest
 import rq_dlq
 from rq_dlq import InvalidInput, InvalidMessage, Message, PerKey, PolicyError, RedeliveryPolicy
 from rq_dlq._keys import QueueKeys
-from tests.behaviour.helpers import ids
+from tests.behaviour.helpers import AT_ONCE, ids
 from tests.conftest import Clock
 from tests.each import each, each_afresh
 from tests.model.driver import Driver
@@ -214,6 +214,25 @@ async def test_nobody_overtakes_who_waits(broker: Any, clock: Clock) -> None:
             break
         (first,) = found
     assert taken == ["first", "high", "late", "low"]
+
+
+async def test_a_seat_that_is_free_lets_in_nobody_of_a_paused_key(broker: Any) -> None:
+    queue = await shop(broker, PerKey(limit=1), "a1", "a2", "b1", "b2")
+    held = await queue.claim(9)
+    await queue.key("a").pause()
+    await queue.ack(held)
+    stats = await queue.stats()
+    assert (stats.ready, stats.blocked) == (1, 1)
+    assert await ids(queue) == ["b2"]
+
+
+async def test_a_body_is_not_taken_for_a_key(broker: Any) -> None:
+    """Also one that has the bytes of such a field."""
+    queue = broker.queue("a", per_key=ORDER, redelivery=AT_ONCE)
+    for n in range(8):
+        await queue.send(b"-" * n + b"\x01\x00\x07abcdefgh")
+    await queue.nack(await queue.claim(9))
+    assert len(await queue.claim(9)) == 8
 
 
 async def test_verbs_on_who_is_blocked(broker: Any) -> None:
