@@ -226,6 +226,19 @@ async def test_rows_without_a_message_are_dropped_and_the_next_let_in(
     assert raw.zcard(SCHEDULED) == 1
 
 
+async def test_a_row_of_one_that_is_handed_out_is_dropped(broker: Any, raw: Any, clock: Clock) -> None:
+    """Also if it was handed out before, and has a state; it is not handed out twice."""
+    queue = await shop(broker, PerKey(limit=3), "a1", "a2")
+    rows = {message_id: row_of(raw, READY, message_id) for message_id in ("a1", "a2")}
+    await queue.release(await queue.claim(9))
+    assert await ids(queue) == ["a1", "a2"]
+    raw.zadd(SCHEDULED, dict.fromkeys(rows.values(), BLOCKED + lane_of("a")))
+    clock.advance("1s")
+    assert await queue.claim(9) == []
+    assert not raw.exists(SCHEDULED)
+    assert (await queue.stats()).leased == 2
+
+
 async def test_a_batch_is_filled_past_a_row_without_a_message(broker: Any, raw: Any) -> None:
     queue = await shop(broker, PerKey(fair=1), *(f"a{n}" for n in range(9)))
     raw.zadd(SCHEDULED, {bytes(8) + b"gone": BLOCKED + lane_of("a")})
