@@ -154,3 +154,15 @@ async def test_around_a_claim(step: int, broker: Any, clock: Clock) -> None:
         async with await one(queue):
             clock.set(clock.now + step)
     assert (await queue.stats()).totals["acked"] == 4
+
+
+async def test_a_delay_that_ends_where_the_clock_was_is_not_shorter(broker: Any, clock: Clock) -> None:
+    """I5: its birth is after the births before the step back, in the millisecond when it is due."""
+    queue = broker.queue("a")
+    await queue.send("before")
+    clock.set(clock.now - 1_000)
+    await queue.send("late", delay="1s")
+    clock.advance("999ms")
+    assert await bodies(queue) == ["before"]
+    clock.advance("2ms")
+    assert await bodies(queue) == ["late"]

@@ -181,3 +181,11 @@ async def test_what_is_said_of_who_waits(broker: Any, clock: Clock) -> None:
     )
     clock.advance("1s")
     assert (await queue.key("a").stats()).next_at is None
+
+
+async def test_one_that_was_let_in_and_goes_lets_the_next_in(broker: Any) -> None:
+    """At once: it has taken no slot."""
+    queue = await shop(broker, PerKey(limit=2, rate="1/s"), "a1", "a2", "a3")
+    assert await queue.select(ids=["a1"]).purge() == 1
+    stats = await queue.stats()
+    assert (stats.ready, stats.blocked) == (1, 1)

@@ -10,9 +10,11 @@ import pytest
 
 import rq_dlq
 from rq_dlq import InvalidInput, InvalidMessage, Message, PerKey, PolicyError, RedeliveryPolicy
-from tests.behaviour.helpers import ids
+from rq_dlq._keys import QueueKeys
+from tests.behaviour.helpers import AT_ONCE, ids
 from tests.conftest import Clock
 from tests.each import each, each_afresh
+from tests.model.driver import Driver
 
 ONCE = RedeliveryPolicy(delays=["1s"], max_redeliveries=1)
 ORDER, HOLD = PerKey(order=True), PerKey(order=True, on_dead="hold")
@@ -133,6 +135,68 @@ async def test_a_batch_is_filled_with_the_only_one_of_each_lane(broker: Any) -> 
     assert sorted(one.id for one in await queue.claim(6)) == ["a0", "a1", "b0", "b1", "c0", "c1"]
 
 
+async def test_a_claim_is_filled_from_a_hundred_lanes(broker: Any) -> None:
+    queue = broker.queue("a", per_key=PerKey(fair=1))
+    await queue.send_many([Message(n, key=f"k{n // 2}") for n in range(220)])
+    assert len(await queue.claim(500)) == 210
+
+
+async def test_a_batch_has_nearly_as_many_of_each_lane(broker: Any, raw: Any) -> None:
+    """Who has one more is drawn; and a batch that is filled leaves no lane more than its own."""
+    names = [f"{key}{n}" for key in "abc" for n in range(19)]
+    queue = await shop(broker, PerKey(fair=1), *names)
+    driver, more = Driver(raw, keys=QueueKeys("rq", "a")), set[str]()
+    for n, seed in enumerate((0.1, 0.5, 0.9)):
+        batch = driver.run(driver.claim_call(f"t{n}", 10, seed=seed)).rows
+        taken = [one.id[0] for one in batch]
+        assert sorted(taken.count(key) for key in "abc") == [3, 3, 4]
+        assert (await queue.stats()).ready == 3
+        more |= {key for key in "abc" if taken.count(key) == 4}
+    assert more == {*"abc"}
+    assert len(await queue.claim(11)) == 11
+
+
+async def test_one_lane_fills_a_batch(broker: Any) -> None:
+    queue = await shop(broker, PerKey(fair=1), *(f"a{n}" for n in range(9)))
+    assert [one.id for one in await queue.claim(7)] == [f"a{n}" for n in range(7)]
+
+
+@each_afresh("at_once", [1, 10])
+async def test_who_is_let_in_is_behind_all_that_are_due(at_once: int, broker: Any, clock: Clock) -> None:
+    """By a millisecond, however many are let in within one; in turn, behind those that came before."""
+    keys = "abcdefghij"
+    queue = await shop(broker, PerKey(fair=1), *(f"{key}1" for key in keys))
+    await queue.send_many([Message(f"{key}2", id=f"{key}2", key=key) for key in reversed(keys)])
+    taken = [one.id for _ in range(10 // at_once) for one in await queue.claim(at_once)]
+    assert taken == [f"{key}1" for key in keys]
+    clock.advance("1ms")
+    await queue.send("p1", id="p1")
+    clock.advance("1ms")
+    await queue.send("p2", id="p2")
+    assert await ids(queue, 12) == ["p1", *(f"{key}2" for key in keys), "p2"]
+
+
+async def test_who_is_let_in_is_a_millisecond_later_than_now(broker: Any, clock: Clock) -> None:
+    queue = await shop(broker, ORDER, "a1", "a2")
+    await queue.ack(await queue.claim(1))
+    await queue.send("p1", id="p1")
+    clock.advance("1ms")
+    await queue.send("p2", id="p2")
+    assert await ids(queue) == ["p1", "a2", "p2"]
+
+
+@each_afresh("back, order", [(30_000, ["p1", "a2"]), (3_600_000, ["a2", "p1"])])
+async def test_after_a_step_back_nobody_waits_for_the_old_time(
+    back: int, order: list[str], broker: Any, clock: Clock
+) -> None:
+    """If it was more than a minute."""
+    queue = await shop(broker, PerKey(fair=1), "a1", "a2")
+    await queue.send("p1", id="p1")
+    clock.set(clock.now - back)
+    assert await ids(queue, 1) == ["a1"]
+    assert await ids(queue, 2) == order
+
+
 async def test_nobody_overtakes_who_waits(broker: Any, clock: Clock) -> None:
     """Priority and send order decide in a lane; what was delayed takes the place of its sending."""
     queue = broker.queue("a", per_key=ORDER)
@@ -150,6 +214,25 @@ async def test_nobody_overtakes_who_waits(broker: Any, clock: Clock) -> None:
             break
         (first,) = found
     assert taken == ["first", "high", "late", "low"]
+
+
+async def test_a_seat_that_is_free_lets_in_nobody_of_a_paused_key(broker: Any) -> None:
+    queue = await shop(broker, PerKey(limit=1), "a1", "a2", "b1", "b2")
+    held = await queue.claim(9)
+    await queue.key("a").pause()
+    await queue.ack(held)
+    stats = await queue.stats()
+    assert (stats.ready, stats.blocked) == (1, 1)
+    assert await ids(queue) == ["b2"]
+
+
+async def test_a_body_is_not_taken_for_a_key(broker: Any) -> None:
+    """Also one that has the bytes of such a field."""
+    queue = broker.queue("a", per_key=ORDER, redelivery=AT_ONCE)
+    for n in range(8):
+        await queue.send(b"-" * n + b"\x01\x00\x07abcdefgh")
+    await queue.nack(await queue.claim(9))
+    assert len(await queue.claim(9)) == 8
 
 
 async def test_verbs_on_who_is_blocked(broker: Any) -> None:
@@ -336,6 +419,8 @@ async def test_a_key_has_a_limit_of_its_own(broker: Any, raw: Any, clock: Clock)
     assert await key.limit(3) is True
     assert await key.limit(3) is False
     assert await ids(queue) == ["a2", "a3"]
+    clock.advance("2s")
+    assert await queue.claim(9) == []
     assert (await key.stats()).limit == 3
     assert "it waits for its key a (at most 3 at a time): 3 in front" in str(await queue.explain("a4"))
     await key.pause()
@@ -353,6 +438,16 @@ async def test_a_key_has_a_limit_of_its_own(broker: Any, raw: Any, clock: Clock)
         ("limited", "key a as others"),
         ("limited", "key a to 3"),
     ]
+
+
+async def test_a_limit_that_is_taken_back_leaves_nothing(broker: Any, raw: Any, clock: Clock) -> None:
+    queue = await shop(broker, PerKey(limit=1), "a1")
+    await queue.key("a").limit(3)
+    for limit, kept in ((3, True), (None, False)):
+        await queue.key("a").limit(limit)
+        clock.advance("2s")
+        await queue.claim()
+        assert raw.hexists("rq:{a}:settings", "limited") == kept
 
 
 @each("limit", [0, 1_001, True, 1.5, "8"])

@@ -527,6 +527,16 @@ async def test_who_waits_sets_the_alarm_for_the_next_probe(broker: Any, raw: Any
     assert reply.wait == 600
 
 
+async def test_a_probe_whose_time_was_lost_is_due_in_a_second(broker: Any, raw: Any, clock: Clock) -> None:
+    queue = await shop(broker, *some("p", 5))
+    await fall(queue)
+    assert await taken(queue) == []
+    raw.delete("rq:{a}:gates")
+    clock.advance("1s")
+    assert await queue.claim(9) == []
+    assert len(await queue.claim(9)) == 1
+
+
 async def test_another_priority_lets_nobody_in(broker: Any, clock: Clock) -> None:
     """Who waits for a dependency stays in its lane, behind the 32 that come first; so does one of a key."""
     queue = await shop(broker, *some("p", 40))
