@@ -62,6 +62,8 @@ async def test_a_verb_leaves_a_record(verb: Verb, broker: Any, clock: Clock) -> 
         assert said[0].by == user_at_host()
         if verb.selects or verb.name == "delete":
             assert said[0].number == changed != 0
+        elif verb.name == "restore":
+            assert said[0].number == 2
         await broker.policies.remove("other")
 
 

@@ -81,14 +81,15 @@ async def test_what_is_over_stays(broker: Any) -> None:
     await letter.release()
 
 
-async def test_a_repeated_call_answers_the_same(broker: Any, sync_broker: Any) -> None:
-    """Its first reply is lost, and meanwhile another message has the id."""
+async def test_a_repeated_call_answers_the_same(broker: Any, sync_broker: Any, raw: Any) -> None:
+    """Its first reply is lost, and meanwhile another message has the id; its worker is told all the same."""
     queue = broker.queue("a")
     await queue.send("first", id="m")
     held = await one(queue)
     lost = await lose_replies(broker, "cancel")
     meanwhile(lost, lambda: sync_broker.queue("a").send("second", id="m"))
     assert await queue.cancel("m") == "cancelled"
+    assert raw.keys("rq:cancelled:*")
     assert (await queue.stats()).totals["cancelled"] == 1
     assert (await one(queue)).body == "second"
     with pytest.raises(LeaseLost):

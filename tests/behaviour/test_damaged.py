@@ -128,6 +128,19 @@ async def test_record_damaged_while_it_is_held(name: str, broker: Any, clock: Cl
     assert await counts(queue) == {}
 
 
+@each_afresh("name", ["empty", "a byte", "only the birth"])
+async def test_the_priority_of_a_damaged_record(name: str, broker: Any, raw: Any) -> None:
+    """It does not stop that of the others from being changed."""
+    queue = broker.queue("a")
+    await queue.send("x", id="m")
+    await queue.send("healthy", id="n")
+    raw.hset("rq:{a}:messages", "m", DAMAGES[name](raw.hget("rq:{a}:messages", "m")))
+    await queue.select(all=True).prioritize(9)
+    (message,) = await queue.select(ids=["n"]).browse()
+    assert message.priority == 9
+    await queue.purge(all=True)
+
+
 @each_afresh("name", DAMAGES)
 async def test_damaged_dead_letter(name: str, broker: Any, clock: Clock, raw: Any) -> None:
     """It can be looked at and redriven, and does not hide the others."""

@@ -286,6 +286,18 @@ async def test_an_undo_takes_back_who_is_blocked(broker: Any) -> None:
     assert (await queue.stats()).dead == 2
 
 
+async def test_an_undo_takes_back_who_is_blocked_by_another(broker: Any) -> None:
+    """By one that was sent meanwhile, and keeps its seat."""
+    queue = await shop(broker, ORDER, "a1", "a2")
+    await queue.poison(await queue.claim(), "no")
+    await queue.poison(await queue.claim(), "no")
+    await queue.send("a3", id="a3", key="a")
+    job = await queue.dlq.redrive(all=True)
+    assert (await queue.stats()).blocked == 2
+    await job.undo()
+    assert (await job.refresh()).counts.undone == (await queue.stats()).dead == 2
+
+
 async def test_a_rule_is_turned_on_and_off(broker: Any, raw: Any, clock: Clock) -> None:
     """Over a full queue, and takes effect for what is queued."""
     queue = await shop(broker, None, "a1", "a2", "a3", "b1")

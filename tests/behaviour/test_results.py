@@ -221,6 +221,16 @@ async def test_only_the_holder_leaves_one(broker: Any, clock: Clock) -> None:
     assert await queue.result(sent) == "now"
 
 
+async def test_the_end_is_published(broker: Any, raw: Any) -> None:
+    queue = broker.queue("a")
+    sent = await queue.send("x", result=True)
+    with raw.pubsub(ignore_subscribe_messages=True) as listener:
+        listener.subscribe(f"rq:{{a}}:results:{sent}")
+        await (await one(queue)).ack(result="done")
+        heard = [listener.get_message(timeout=1) for _ in range(2)]
+    assert [message["data"] for message in heard if message] == [raw.hget("rq:{a}:results", sent)]
+
+
 async def test_the_oldest_make_room(broker: Any, raw: Any) -> None:
     queue = broker.queue("a", results="1h", results_bytes=2_000)
     sent = await queue.send_many(range(10))
