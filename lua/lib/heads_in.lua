@@ -58,6 +58,6 @@ function heads_in(lanes, room)
   end
   redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
   if #again > 0 then
-    heads_in(again, room and 1) -- each lane as often as it had rows that were dropped
+    heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
   end
 end

@@ -6,7 +6,6 @@
 -- (lib/enter).
 -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote reads
 -- the priority from the member.
--- reads the priority from the member.
 -- needs: pack_number
 -- gives: score_of, order_of, member_of
 local BAND = 2 ^ 42

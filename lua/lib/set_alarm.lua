@@ -18,7 +18,7 @@ local function set_alarm()
   end
   if paced and capacity > 0 then -- past slots are left to claims that may take messages
     local at = tonumber(redis.call('ZRANGE', slots, 0, 0, 'WITHSCORES')[2])
-    event = at and math.min(event or at, math.ceil(at)) or event
+    event = at and math.min(event or math.huge, math.ceil(at)) or event
   end
   local taken = tonumber(redis.call('GET', alarm) or nil)
   -- The client that holds the alarm keeps it.

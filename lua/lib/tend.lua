@@ -2,7 +2,8 @@
 -- messages with a seat ready, and takes seats away from messages that are gone, or hold none in their place. Reads some
 -- lanes and some seats per call, and the next call continues there: however many lanes are held, each has its turn. Closed
 -- lanes have gates of their own (lib/pass_gates); if none is left, the settings are cleared.
--- needs: now, rule, BLOCKED, setting, let_in, unblock, is_gated, recheck, tend_seats; keys: scheduled, settings, lanes, tended
+-- needs: now, rule, BLOCKED, setting, let_in, unblock, is_gated, recheck, tend_seats
+-- needs: keys: scheduled, settings, lanes, gates, tended
 -- gives: tend
 local LANES = 100 -- lanes that one call reads (I9)
 local KEPT = 600000 -- milliseconds for which the position is kept
@@ -32,7 +33,7 @@ local function tend()
   end
   redis.call('SET', tended, now .. ' ' .. after .. ' ' .. tend_seats(place), 'PX', KEPT)
   local nobody_waits = rule.limit < math.huge or redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0
-  if (setting('gated') or setting('limited')) and nobody_waits and redis.call('EXISTS', lanes) == 0 then
+  if (setting('gated') or setting('limited')) and nobody_waits and redis.call('EXISTS', lanes, gates) == 0 then
     redis.call('HDEL', settings, 'gated', 'limited')
   end
 end

@@ -228,7 +228,6 @@ async def test_gates_of_lanes_without_a_state_are_forgotten(broker: Any, raw: An
     raw.zadd("rq:{a}:gates", {str(lane): 1 for lane in range(77, 88)})
     assert len(await queue.claim(1)) == 1
     assert raw.zcard("rq:{a}:gates") == 1
-    raw.hset("rq:{a}:settings", "gated", 1)
     assert len(await queue.claim(1)) == 1
     assert not raw.exists("rq:{a}:gates")
 

@@ -263,7 +263,6 @@ local function let_in(...)
     -- (lib/enter).
     -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote reads
     -- the priority from the member.
-    -- reads the priority from the member.
     local BAND = 2 ^ 42
 
     local function score_of(priority, due)
@@ -471,7 +470,7 @@ local function let_in(...)
       end
       redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
       if #again > 0 then
-        heads_in(again, room and 1) -- each lane as often as it had rows that were dropped
+        heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
       end
     end
     made = heads_in
@@ -2736,7 +2735,7 @@ if part == 'live' then
           end
           redis.call('SET', tended, now .. ' ' .. after .. ' ' .. tend_seats(place), 'PX', KEPT)
           local nobody_waits = rule.limit < math.huge or redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0
-          if (setting('gated') or setting('limited')) and nobody_waits and redis.call('EXISTS', lanes) == 0 then
+          if (setting('gated') or setting('limited')) and nobody_waits and redis.call('EXISTS', lanes, gates) == 0 then
             redis.call('HDEL', settings, 'gated', 'limited')
           end
         end
@@ -4315,7 +4314,7 @@ if part == 'live' then
         end
         if paced and capacity > 0 then -- past slots are left to claims that may take messages
           local at = tonumber(redis.call('ZRANGE', slots, 0, 0, 'WITHSCORES')[2])
-          event = at and math.min(event or at, math.ceil(at)) or event
+          event = at and math.min(event or math.huge, math.ceil(at)) or event
         end
         local taken = tonumber(redis.call('GET', alarm) or nil)
         -- The client that holds the alarm keeps it.

@@ -54,7 +54,6 @@ if #ARGV > 8 then
   -- (lib/enter).
   -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote reads
   -- the priority from the member.
-  -- reads the priority from the member.
   local BAND = 2 ^ 42
 
   local function score_of(priority, due)

@@ -225,7 +225,6 @@ end
 -- (lib/enter).
 -- A scheduled message is never due in the millisecond of its birth, not even after the clock stepped back: promote reads
 -- the priority from the member.
--- reads the priority from the member.
 local BAND = 2 ^ 42
 
 local function score_of(priority, due)
@@ -601,7 +600,7 @@ local function let_in(...)
       end
       redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
       if #again > 0 then
-        heads_in(again, room and 1) -- each lane as often as it had rows that were dropped
+        heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
       end
     end
     made = heads_in
