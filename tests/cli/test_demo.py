@@ -63,7 +63,7 @@ def test_a_signal_stops_everything(shell: Shell, redis_socket: str) -> None:
             parent = psutil.Process(demo.pid)
             wait_until(lambda: len(parent.children()) == 4)
             workers = parent.children()
-            wait_until(lambda: set(client.keys()) > before)
+            wait_until(lambda: set(client.keys()) - before)
             demo.terminate()
             _, stderr = demo.communicate(timeout=60)
         assert demo.returncode == 4
