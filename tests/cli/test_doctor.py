@@ -41,10 +41,11 @@ def at(server: Server) -> Shell:
 def test_a_fit_server_passes_and_nothing_is_left_behind(shell: Shell, redis_socket: str) -> None:
     with redis.Redis(unix_socket_path=redis_socket) as client:
         before = set(client.keys())
+        expire = {key for key in before if client.pttl(key) != -1}  # those of other tests
         found = states(shell)
         after = set(client.keys())
         assert after <= before
-        assert all(key.endswith(b":wake") for key in before - after)  # of other tests, which expire after 5 s
+        assert before - after <= expire
     assert list(found) == CHECKS
     assert {name for name, state in found.items() if state != "ok"} <= {
         "version",  # it is as old as it is
