@@ -61,6 +61,21 @@ async def test_it_rests_while_a_live_worker_may_take_it(broker: Any, clock: Cloc
     assert not delivery.redelivered
 
 
+async def test_it_is_never_due_when_it_was_sent(broker: Any, clock: Clock) -> None:
+    """Not even after the clock stepped back: its place would be that of a message that never rested."""
+    await broker.queue("a").send("x", id="m")
+    old, sent = broker.queue("a", type=int), clock.now
+    clock.set(sent - 1_000)
+    assert await pass_on(old, clock) == 1.001
+    other = broker.queue("b")
+    await other.send("x", id="m")
+    (delivery,), sent = await other.claim(), clock.now
+    clock.set(sent - 1_000)
+    await delivery.release(delay="1s")
+    (message,) = await other.select(ids=["m"]).browse()
+    assert message.due == sent + 1
+
+
 async def test_one_that_expires_meanwhile_is_dead_of_it(broker: Any) -> None:
     """And its group is that of its cause."""
     await broker.queue("a", dead_letter={"process_expired": True}).send("x", id="m", ttl="500ms")

@@ -73,6 +73,14 @@ async def test_a_retry_counts_and_a_release_does_not(broker: Any) -> None:
     assert await queue.claim(9) == []
 
 
+async def test_a_release_gives_back_as_many_as_it_took(broker: Any) -> None:
+    queue = broker.queue("a", rate="5/s")
+    await queue.send_many(range(9))
+    held = await queue.claim(9)
+    await queue.release(held[:2])
+    assert (len(held), len(await queue.claim(9))) == (5, 2)
+
+
 async def test_dead_letters_and_other_queues_have_their_own(broker: Any) -> None:
     await broker.policies.set("a.#", rate="1/h")
     assert (await broker.queue("a.b").settings()).rate == "1/h"

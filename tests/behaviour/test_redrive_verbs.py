@@ -101,6 +101,16 @@ async def test_a_verb_says_whether_it_changed_anything(broker: Any) -> None:
     assert await did(broker) == ["started", "paused", "resumed", "cancelled"]
 
 
+async def test_a_resumption_does_not_wait_for_the_canary(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(3))
+    job = await queue.dlq.redrive(all=True, canary=1, detach=True)
+    assert (await step(queue, job)).moved == 1
+    assert (await step(queue, job)).moved == 0
+    assert await steer(queue, job.id, "resume")
+    assert (await step(queue, job)).moved == 2
+
+
 async def test_an_undo_in_several_steps(broker: Any) -> None:
     queue = broker.queue("a")
     await bury(queue, range(50))

@@ -17,6 +17,7 @@ from rq_dlq import (
     LeaseLost,
     Message,
     MessageTooLarge,
+    PerKey,
     RedeliveryPolicy,
     ResultError,
     ResultUnavailable,
@@ -89,6 +90,25 @@ async def test_who_asks_may_be_one_message_of_many(broker: Any) -> None:
     for silent in (others[0], others[2], none, plain):
         with pytest.raises(InvalidInput, match="sent without result=True"):
             await of(silent)
+
+
+@each_afresh(
+    "fields",
+    [
+        {"key": "k"},
+        {"dependency": "d"},
+        {"key": "k", "dependency": "d"},
+        {"key": "k" * 150, "dependency": "d" * 150},
+    ],
+)
+async def test_who_asks_may_have_a_key_and_a_dependency(fields: dict[str, str], broker: Any) -> None:
+    queue = broker.queue("a", per_key=PerKey(limit=9))
+    asks = await queue.send(b"", result=True, **fields)
+    does_not = await queue.send(b"\3\0\0", **fields)
+    for delivery in await queue.claim(2):
+        await delivery.ack(result="done")
+    assert await queue.result(asks) == "done"
+    assert not await _has(queue, does_not)
 
 
 async def test_a_queue_with_results_asks_for_all(broker: Any, clock: Clock) -> None:
@@ -245,6 +265,46 @@ async def test_the_oldest_make_room(broker: Any, raw: Any) -> None:
     await (await one(queue)).ack(result="x" * 2_000)  # more than all
     assert not await _has(queue, large)
     assert await _has(queue, sent[-1])
+
+
+@each_afresh("fit, spare, kept", [(3, 0, 3), (3, -1, 2), (1, 0, 1), (1, -1, 0)])
+async def test_as_many_as_fit_are_kept(fit: int, spare: int, kept: int, broker: Any, raw: Any) -> None:
+    """To the byte, also after the count of all bytes was damaged."""
+    queue, results = broker.queue("a", results="1h"), "rq:{a}:results"
+    await queue.send_many(Message(n, id=f"m{n}") for n in range(7))
+    first, *others = await queue.claim(7)
+    await first.ack(result="x")
+    size = int(raw.hget(results, ""))
+    assert size == 2 * len("m0") + raw.hstrlen(results, "m0") + 200
+    await broker.queue("a", results="1h", results_bytes=fit * size + spare).open()
+    for n, delivery in enumerate(others, 1):
+        if n == 6:
+            raw.hset(results, "", 1_000_000_000)
+        await delivery.ack(result="x")
+        left = min(kept, 1 if n == 6 else n + 1)
+        assert {*raw.hkeys(results)} == {b"", *(f"m{n - back}".encode() for back in range(left))}
+        assert int(raw.hget(results, "")) == left * size
+    assert (await queue.stats()).totals["results_dropped"] == 7 - min(kept, 1)
+
+
+async def test_those_that_are_over_make_room_first(broker: Any, raw: Any, clock: Clock) -> None:
+    """Two for each that comes; the others stay."""
+    queue, results = broker.queue("a", results="1m"), "rq:{a}:results"
+    await queue.send_many(Message(n, id=f"m{n}") for n in range(8))
+    over, late, new = [(await queue.claim(count, lease="1h")) for count in (5, 2, 1)]
+    for delivery in over:
+        await delivery.ack(result="x")
+    size = int(raw.hget(results, "")) // 5
+    clock.advance("40s")
+    await late[0].ack(result="x")
+    clock.advance("40s")
+    await late[1].ack(result="x")
+    assert {*raw.hkeys(results)} == {b"", b"m2", b"m3", b"m4", b"m5", b"m6"}
+    await broker.queue("a", results="1m", results_bytes=4 * size).open()
+    await new[0].ack(result="x")
+    assert {*raw.hkeys(results)} == {b"", b"m4", b"m5", b"m6", b"m7"}
+    assert (raw.zcard("rq:{a}:result_times"), int(raw.hget(results, ""))) == (4, 4 * size)
+    assert "results_dropped" not in (await queue.stats()).totals
 
 
 async def test_half_a_megabyte_finds_room(broker: Any) -> None:
