@@ -112,6 +112,11 @@ class WarmProcess(subprocess.Popen[Any]):
         self.pid = int(os.read(self._told, NUMBER))
         self._child_created = True
 
+    def __exit__(self, error: type[BaseException] | None, *rest: object) -> None:
+        if error is not None:
+            self.kill()  # it is waited for, and the test may have failed since it did not end
+        super().__exit__(error, *rest)
+
     def _try_wait(self, wait_flags: int) -> tuple[int, int]:
         if wait_flags == os.WNOHANG and not select.select([self._told], [], [], 0)[0]:
             return 0, 0
