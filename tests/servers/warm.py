@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Self
 
 ROOT = Path(__file__).parents[2]
@@ -112,10 +113,12 @@ class WarmProcess(subprocess.Popen[Any]):
         self.pid = int(os.read(self._told, NUMBER))
         self._child_created = True
 
-    def __exit__(self, error: type[BaseException] | None, *rest: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if error is not None:
             self.kill()  # it is waited for, and the test may have failed since it did not end
-        super().__exit__(error, *rest)
+        super().__exit__(kind, error, trace)
 
     def _try_wait(self, wait_flags: int) -> tuple[int, int]:
         if wait_flags == os.WNOHANG and not select.select([self._told], [], [], 0)[0]:
