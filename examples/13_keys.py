@@ -12,9 +12,9 @@ from rq_dlq import Broker, Message, PerKey, Queue, RedeliveryPolicy
 CUSTOMERS, ORDERS = 40, 6
 
 
-def work(log: str) -> None:
+def work(log: Path) -> None:
     """A worker: writes down each order that it has done, and then acks it."""
-    with Broker() as broker, Path(log).open("a", buffering=1) as done:
+    with Broker() as broker, log.open("a", buffering=1) as done:
         for delivery in shop(broker).consume(wait="10s"):
             with delivery:
                 time.sleep(0.005)  # the work
@@ -35,14 +35,14 @@ if __name__ == "__main__":
         for customer in range(CUSTOMERS)
     )
     with TemporaryDirectory() as folder:
-        log = str(Path(folder) / "log")
-        Path(log).touch()
+        log = Path(folder) / "log"
+        log.touch()
         killed, workers = 0, [multiprocessing.Process(target=work, args=(log,)) for _ in range(3)]
         for worker in workers:
             worker.start()
         while orders.stats().waiting + orders.stats().leased:
             time.sleep(0.02)
-            done = Path(log).read_text().count("\n")
+            done = log.read_text().count("\n")
             if killed < 3 and done > 60 * killed:  # without a word, in the middle of an order
                 os.kill(workers[killed].pid or 0, signal.SIGKILL)
                 workers.append(multiprocessing.Process(target=work, args=(log,)))
@@ -50,7 +50,7 @@ if __name__ == "__main__":
                 killed += 1
         for worker in workers:
             worker.kill()
-        lines = [line.split() for line in Path(log).read_text().splitlines()]
+        lines = [line.split() for line in log.read_text().splitlines()]
     mixed_up = 0
     for customer in range(CUSTOMERS):
         numbers = [int(number) for key, number in lines if key == f"customer-{customer}"]

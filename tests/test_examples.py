@@ -71,8 +71,12 @@ SAYS = {
 def test_an_example_runs(path: Path, redis_socket: str, warm: Warm) -> None:
     if "sentry" in path.name:
         need("sentry_sdk", extra="dev")
-    environment = {**os.environ, "RQ_DLQ_URL": f"unix://{redis_socket}", "PYTHONPATH": str(ROOT)}
-    environment["RQ_DLQ_NAMESPACE"] = path.stem  # other tests may have left a queue of the same name
+    environment = {
+        **os.environ,
+        "RQ_DLQ_URL": f"unix://{redis_socket}",
+        "RQ_DLQ_NAMESPACE": path.stem,  # other tests may have left a queue of the same name
+        "PYTHONPATH": str(ROOT),
+    }
     options: Any = {"env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with (
         subprocess.Popen([sys.executable, str(path)], **options)

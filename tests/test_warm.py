@@ -59,8 +59,18 @@ def test_what_it_has_and_how_it_ends(end: str, code: int, warm: Warm, tmp_path: 
     assert error.splitlines()[-1] == error_of_fork.splitlines()[-1]
 
 
+SLEEPS: dict[str, Any] = {"module": "timeit", "before": "import time; time.sleep(60)"}
+
+
+def test_it_is_killed_by_an_error_of_who_began_it(warm: Warm) -> None:
+    """Otherwise a test that waited too long would wait for ever."""
+    with pytest.raises(ZeroDivisionError), WarmProcess(warm, ["json.tool"], **SLEEPS) as process:
+        raise ZeroDivisionError
+    assert process.returncode == -signal.SIGKILL
+
+
 def test_signals_reach_it(warm: Warm) -> None:
-    with WarmProcess(warm, ["json.tool"], module="timeit", before="import time; time.sleep(60)") as process:
+    with WarmProcess(warm, ["json.tool"], **SLEEPS) as process:
         assert process.poll() is None
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.01)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rq_dlq import RedeliveryPolicy
+from rq_dlq import Message, RedeliveryPolicy
 from rq_dlq.values.durations import Duration
 from tests.conftest import Clock
 
@@ -22,6 +22,13 @@ def after(*delays: Duration, most: int | None = None) -> RedeliveryPolicy:
 def waits(*delays: int, most: int | None = 9) -> dict[str, Any]:
     """Redelivery of an entry of the map: exactly these waits, in seconds."""
     return {"delays": list(delays), "max_redeliveries": most, "collision_avoidance": 0}
+
+
+async def keyed(broker: Any, rule: Any, *names: str, **given: Any) -> Any:
+    """A queue with these messages; the first letter is the key."""
+    queue = broker.queue("a", per_key=rule, **given)
+    await queue.send_many([Message(name, id=name, key=name[0]) for name in names])
+    return queue
 
 
 async def one(queue: Any, **options: Any) -> Any:

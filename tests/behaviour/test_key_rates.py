@@ -7,6 +7,7 @@ from typing import Any
 
 from rq_dlq import Message, PerKey
 from tests.behaviour.helpers import AT_ONCE, after, ids
+from tests.behaviour.helpers import keyed as shop
 from tests.conftest import Clock
 from tests.each import each_afresh
 
@@ -18,13 +19,6 @@ MODES = {
     "limited": PerKey(limit=3, rate="1/s"),
     "in turn": PerKey(fair=True, rate="1/s"),
 }
-
-
-async def shop(broker: Any, rule: Any, *names: str, **given: Any) -> Any:
-    """A queue with these messages; the first letter is the key."""
-    queue = broker.queue("a", per_key=rule, **given)
-    await queue.send_many([Message(name, id=name, key=name[0]) for name in names])
-    return queue
 
 
 @each_afresh("mode", MODES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,20 +12,14 @@ import pytest
 import rq_dlq
 from rq_dlq import InvalidInput, InvalidMessage, Message, PerKey, PolicyError, RedeliveryPolicy
 from rq_dlq._keys import QueueKeys
-from tests.behaviour.helpers import AT_ONCE, ids
+from tests.behaviour.helpers import AT_ONCE, ids, keyed
 from tests.conftest import Clock
 from tests.each import each, each_afresh
 from tests.model.driver import Driver
 
 ONCE = RedeliveryPolicy(delays=["1s"], max_redeliveries=1)
 ORDER, HOLD = PerKey(order=True), PerKey(order=True, on_dead="hold")
-
-
-async def shop(broker: Any, rule: Any, *names: str, **given: Any) -> Any:
-    """A queue with these messages; the first letter is the key."""
-    queue = broker.queue("a", per_key=rule, redelivery=ONCE, **given)
-    await queue.send_many([Message(name, id=name, key=name[0]) for name in names])
-    return queue
+shop = partial(keyed, redelivery=ONCE)
 
 
 async def fail(deliveries: Any, **how: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from rq_dlq import Message, PerKey
 from rq_dlq._keys import QueueKeys
 from rq_dlq.values.key import lane_of
-from tests.behaviour.helpers import after, ids, one
+from tests.behaviour.helpers import after, ids, keyed, one
 from tests.conftest import Clock
 from tests.each import each_afresh
 
@@ -17,13 +18,7 @@ KEYS = QueueKeys("rq", "a")
 SEATS, READY, SCHEDULED = KEYS["seats"], KEYS["ready"], KEYS["scheduled"]
 BLOCKED = 1 << 43
 ORDER = PerKey(order=True)
-
-
-async def shop(broker: Any, rule: Any, *names: str, **given: Any) -> Any:
-    """A queue with these messages; the first letter is the key."""
-    queue = broker.queue("a", per_key=rule, redelivery=after("1h"), **given)
-    await queue.send_many([Message(name, id=name, key=name[0]) for name in names])
-    return queue
+shop = partial(keyed, redelivery=after("1h"))
 
 
 def row_of(raw: Any, index: str | bytes, message_id: str) -> bytes:
