@@ -58,6 +58,8 @@ class Consumer(Settling[D]):
         self._tending = shared.tending
         self._observers = self.queue.observers
         self._patience = Patience(shared.until)
+        self._releases = 0  # begins and ends of `release_unstarted`: odd while it runs
+        self._seen = 0  # this number before the last claim
         self._thread = threading.Thread(target=self._main, name=f"rq-dlq {self.queue.name}", daemon=True)
 
     def start(self) -> None:
@@ -176,11 +178,13 @@ class Consumer(Settling[D]):
 
     def release_unstarted(self, connections: Connections) -> None:
         """Release messages whose calls have not begun, from any thread."""
+        self._releases += 1
         taken = deques.take_all(self._unstarted)
         if connections.run(self.release(taken, begun=False)):
             self.permit.end_of(taken)
         else:
             self.put_back(taken)
+        self._releases += 1
 
     # Steps
 
@@ -188,7 +192,7 @@ class Consumer(Settling[D]):
         """Claim up to `count` messages; the wait for the first one depends on `until`."""
         found: Sequence[D] = ()
         undecodable: list[tuple[D, Settlement, BaseException]] = []
-        self.pause, self.trouble = 0.0, ""
+        self.pause, self.trouble, self._seen = 0.0, "", self._releases
         try:
             found = yield from claim.claim(
                 self.queue,
@@ -216,9 +220,12 @@ class Consumer(Settling[D]):
         return found
 
     def over(self) -> Steps[bool]:
-        """Whether the consumer ends after a claim that found no messages."""
+        """Whether the consumer ends after a claim that found no messages.
+
+        The worker's thread may have released some after that claim: then it claims again.
+        """
         if self._until != "drained":
-            return self._until == "empty"
+            return self._until == "empty" and self._seen == self._releases and self._releases % 2 == 0
         try:
             return (yield from counts.is_drained(self.queue))
         except RqDlqError as error:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
 from redis import Redis
 
 import rq_dlq
+from rq_dlq.core.claiming import claim as claiming
+from rq_dlq.core.settling import settle
 from rq_dlq.worker import Worker
-from rq_dlq.worker.claiming import Patience
+from rq_dlq.worker.claiming import Pace, Patience
 from tests.behaviour.helpers import after
 from tests.servers import wait_until
 from tests.worker.conftest import Working
@@ -90,6 +93,42 @@ def test_what_comes_while_a_call_runs_is_taken_by_the_others(colour: str, broker
     queue.handler(concurrency=2)(plain if colour == "def" else awaiting)
     queue.send("first")
     assert drain(broker).tally.counts == {"acked": 2}
+
+
+@COLOURS
+def test_what_the_workers_thread_releases_is_not_left(
+    colour: str, broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim finds nothing while the release of what waited behind a long call is on its way."""
+    queue, seen = broker.queue("a"), list[int]()
+    releasing, empty = threading.Event(), threading.Event()
+    release, claim = settle.release, claiming.claim
+
+    def slow_release(*args: Any, **options: Any) -> Any:
+        releasing.set()
+        assert empty.wait(60)
+        return (yield from release(*args, **options))
+
+    def claim_and_say(*args: Any, **options: Any) -> Any:
+        found = yield from claim(*args, **options)
+        if not found and releasing.is_set():
+            empty.set()
+        return found
+
+    def handle(body: int, _: Any) -> None:
+        seen.append(body)
+        if queue.stats().ready == 0:  # the rest is claimed
+            assert releasing.wait(60)
+
+    monkeypatch.setattr(settle, "release", slow_release)
+    monkeypatch.setattr(claiming, "claim", claim_and_say)
+    for consumer in ("thread_consumer", "async_consumer"):
+        monkeypatch.setattr(f"rq_dlq.worker.{consumer}.STUCK_AFTER", 0.05)
+        monkeypatch.setattr(f"rq_dlq.worker.{consumer}.Pace", partial(Pace, 60.0))  # it claims ahead
+    register(queue, colour, handle)
+    queue.send_many(range(10))
+    Worker(broker, until="empty").run()
+    assert sorted(seen) == [*range(10)]
 
 
 @COLOURS
