@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis import FAIL_FAST
+from rq_dlq._redis.retries import ONE_TRY
 from rq_dlq.doctor.check import Check, of_all
 from rq_dlq.doctor.facts import read_facts
 from rq_dlq.doctor.queues import held_up, ignored, outages
@@ -55,6 +56,8 @@ def examine(broker: Broker, queue: str = "doctor") -> Iterator[Check]:
         by_node = connections.everywhere(read_facts)
         versions = [facts.version for facts in by_node.values()]
         connections.scripts = connections.scripts.for_server(min(versions))
+        if any(facts.cluster.get("cluster_state") == "fail" for facts in by_node.values()):
+            connections = connections.with_retries(ONE_TRY)  # not 5 s for each call to a slot without a node
         yield from of_all({node: [*_standing(facts, settings)] for node, facts in by_node.items()})
         yield from of_all(
             {

@@ -210,8 +210,11 @@ def test_a_cluster_without_all_slots_fails(tmp_path: Path) -> None:
         }  # fmt: skip
         raw.execute_command("CLUSTER", "DELSLOTS", 5)
         wait_until(lambda: b"cluster_state:fail" in raw.execute_command("CLUSTER", "INFO"))
+        raw.config_resetstat()
         check = checks(shell, code=1)["cluster"]
         assert (check["state"], check["found"].split(" ")[0]) == ("fail", "16383")
+        looks = raw.info("commandstats")["cmdstat_cluster|slots"]["calls"]
+        assert looks < 20, "it tries each call once: to wait for the slot takes 5 s a call"
 
 
 def test_a_server_that_is_not_there(tmp_path: Path) -> None:
