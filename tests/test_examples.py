@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.needs import need
+from tests.servers.started import Started
 from tests.servers.warm import Warm, WarmProcess
 
 ROOT = Path(__file__).parent.parent
@@ -79,7 +80,7 @@ def test_an_example_runs(path: Path, redis_socket: str, warm: Warm) -> None:
     }
     options: Any = {"env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with (
-        subprocess.Popen([sys.executable, str(path)], **options)
+        Started([sys.executable, str(path)], **options)
         if path == EXAMPLES[0]
         else WarmProcess(warm, [], module=path.stem, cwd=path.parent, **options)
     ) as example:

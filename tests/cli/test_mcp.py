@@ -21,6 +21,7 @@ from rq_dlq._redis.roles import ROLES
 from tests.cli.conftest import Shell
 from tests.needs import need
 from tests.servers import Server
+from tests.servers.started import Started
 
 CALLS: Mapping[str, dict[str, Any]] = {
     "queues": {},
@@ -106,7 +107,7 @@ def test_ctrl_c_ends_it_though_a_thread_waits_for_stdin(shell: Shell) -> None:
     need("mcp", "mcp")
     program = [sys.executable, "-m", "rq_dlq", "mcp"]
     hello = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    with subprocess.Popen(
+    with Started(
         program, env=os.environ | shell.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin

@@ -21,6 +21,7 @@ from rq_dlq.cli import main
 from tests.cli.conftest import Shell
 from tests.each import each
 from tests.servers import Server, wait_until
+from tests.servers.started import Started
 from tests.telemetry.test_health import ask
 from tests.worker.test_processes import logged
 
@@ -316,7 +317,7 @@ def test_the_first_ctrl_c_ends_it(shell: Shell, processes: str) -> None:
     """At a terminal, where Ctrl-C reaches all processes of the foreground."""
     main, terminal = os.openpty()
     words = [sys.executable, "-m", "rq_dlq", "worker", "app:broker", "--processes", processes]
-    with subprocess.Popen(
+    with Started(
         words,
         cwd=shell.directory,
         env=os.environ | shell.env,
@@ -324,7 +325,7 @@ def test_the_first_ctrl_c_ends_it(shell: Shell, processes: str) -> None:
         stdout=terminal,
         stderr=terminal,
         start_new_session=True,
-        preexec_fn=own_terminal,  # noqa: PLW1509 - no thread of this process holds a lock that it needs
+        preexec_fn=own_terminal,  # no thread of this process holds a lock that it needs
     ) as worker:
         os.close(terminal)
         said = b""

@@ -25,6 +25,7 @@ from tests.each import each
 from tests.servers import Server, free_port, wait_until
 from tests.servers.clusters import Cluster
 from tests.servers.sentinels import MASTER, Watched
+from tests.servers.started import Started
 
 NEEDLE = "n33dle"
 # What people put into URLs, percent-encoded or not.
@@ -226,7 +227,7 @@ def workers(directory: Path, *options: str, **env: str) -> Iterator[list[psutil.
     """`rq-dlq worker`, and the processes that it starts."""
     (directory / "app.py").write_text(APP)
     command = worker_command("app:broker", "--processes", "2", *options)
-    with subprocess.Popen(command, env=os.environ | env, cwd=directory, stdin=subprocess.PIPE) as process:
+    with Started(command, env=os.environ | env, cwd=directory, stdin=subprocess.PIPE) as process:
         parent = psutil.Process(process.pid)
 
         def children() -> list[psutil.Process]:

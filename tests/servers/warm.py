@@ -20,8 +20,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
+
+from tests.servers.started import Started
 
 ROOT = Path(__file__).parents[2]
 COMMAND_LINE = [
@@ -73,7 +74,7 @@ class Warm:
         self._folder.cleanup()
 
 
-class WarmProcess(subprocess.Popen[Any]):
+class WarmProcess(Started):
     """As a `Popen` of `python -m …`, which is no child of the tests.
 
     Args:
@@ -112,13 +113,6 @@ class WarmProcess(subprocess.Popen[Any]):
         self._close_pipe_fds(*given[10:16])  # type: ignore[attr-defined]
         self.pid = int(os.read(self._told, NUMBER))
         self._child_created = True
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is not None:
-            self.kill()  # it is waited for, and the test may have failed since it did not end
-        super().__exit__(kind, error, trace)
 
     def _try_wait(self, wait_flags: int) -> tuple[int, int]:
         if wait_flags == os.WNOHANG and not select.select([self._told], [], [], 0)[0]:

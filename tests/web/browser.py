@@ -12,6 +12,7 @@ from typing import Any
 
 from tests import servers
 from tests.needs import lack, missing, need
+from tests.servers.started import Started
 
 SOON = 30_000  # milliseconds
 
@@ -27,7 +28,7 @@ def serving(url: str, env: Mapping[str, str] | None = None) -> Iterator[str]:
     address = f"127.0.0.1:{servers.free_port()}"
     words = [sys.executable, "-m", "rq_dlq", "web", "--listen", address, "--url", url]
     out, variables = subprocess.DEVNULL, {**os.environ, **(env or {})}
-    with subprocess.Popen(words, stdout=out, stderr=out, env=variables) as pages:
+    with Started(words, stdout=out, stderr=out, env=variables) as pages:
         try:
             servers.wait_until(lambda: _answers(address))
             yield f"http://{address}"
