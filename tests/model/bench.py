@@ -28,10 +28,10 @@ class Bench:
     def claim(self, token: str, count: int = 1, **options: Any) -> list[str]:
         return [row.id for row in self.queue.run(self.queue.claim_call(token, count, **options)).rows]
 
-    def nack(self, token: str, message_id: str, delay: int | None = None) -> None:
+    def nack(self, token: str, message_id: str, delay: int | None = None, *, counts: bool = False) -> None:
         call = settling_calls.nack(
             self.keys, [(message_id, token)], delay=delay, charge=True, cause=CAUSE, consumer='"c"', seed=0.5,
-            default_policy=self.queue.wire,
+            default_policy=self.queue.wire, counts=counts,
         )  # fmt: skip
         assert self.queue.settle(call)
 
