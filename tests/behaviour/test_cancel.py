@@ -221,3 +221,15 @@ async def test_dead_letters_have_verbs_of_their_own(broker: Any) -> None:
     await broker.queue("a", redelivery=RedeliveryPolicy(max_redeliveries=0)).send("x")
     with pytest.raises(InvalidInput, match="cancel messages of"):
         await broker.queue("DLQ.a").cancel("m")
+
+
+async def test_the_outcome_history_names_the_holder_of_a_cancelled_message(broker: Any) -> None:
+    queue = broker.queue("a", outcomes=10)
+    for name in ("held", "waits"):
+        await queue.send("x", id=name)
+        if name == "held":
+            await queue.claim()
+        await queue.cancel(name)
+    held, waits = await queue.outcomes()
+    assert (held.event, waits.event) == ("cancelled", "cancelled")
+    assert (bool(held.consumer), waits.consumer) == (True, "")

@@ -183,3 +183,11 @@ async def test_one_that_was_let_in_and_goes_lets_the_next_in(broker: Any) -> Non
     assert await queue.select(ids=["a1"]).purge() == 1
     stats = await queue.stats()
     assert (stats.ready, stats.blocked) == (1, 1)
+
+
+async def test_a_retry_that_waits_for_its_slot_gives_back_its_seat_of_a_limit(broker: Any, raw: Any) -> None:
+    queue = await shop(broker, PerKey(limit=1, rate="1/h"), "a1", redelivery=AT_ONCE)
+    (a1,) = await queue.claim(9)
+    await a1.nack("no")
+    assert (await queue.stats()).blocked == 1
+    assert raw.zrange(queue._core.keys["seats"], 0, -1) == []

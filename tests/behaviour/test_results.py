@@ -329,6 +329,18 @@ async def _has(queue: Any, message: str) -> bool:
     return True
 
 
+async def test_what_goes_and_is_replaced_at_once_is_counted_once(broker: Any, raw: Any, clock: Clock) -> None:
+    """The result of an earlier message of the same id is too old by then."""
+    queue = broker.queue("a", results="1m")
+    for name in ("again", "keeps the others alive", "again"):
+        await queue.send("x", id=name)
+        await (await one(queue)).ack(result="a text")
+        clock.advance("40s")
+    kept = raw.hgetall("rq:{a}:results")
+    total = int(kept.pop(b""))
+    assert total == sum(2 * len(name) + len(text) + 200 for name, text in kept.items())
+
+
 async def test_they_go_by_themselves(broker: Any, raw: Any, clock: Clock) -> None:
     queue = broker.queue("a", results="1m")
     for n in range(9):

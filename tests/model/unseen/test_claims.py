@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -314,3 +315,73 @@ def test_who_takes_over_a_seat_lets_nobody_pass(bench: Bench) -> None:
     assert [bench.claim(token, 1) for token in ("v", "w", "z")] == [["last"], ["a"], []]
     assert bench.queue.settle(settling_calls.ack(bench.keys, [("last", "v")]))
     assert bench.claim("0", 9) == ["b"]
+
+
+def hmgets(bench: Bench) -> int:
+    return int(bench.raw.info("commandstats")["cmdstat_hmget"]["calls"])
+
+
+@pytest.mark.parametrize("backend", ["real"])
+def test_a_claim_reads_all_its_records_at_once(bench: Bench) -> None:
+    reads = []
+    for token, count in (("t", 2), ("u", 50)):
+        bench.send(*[(f"{token}{n}", 4) for n in range(count)])
+        before = hmgets(bench)
+        assert len(bench.claim(token, count)) == count
+        reads.append(hmgets(bench) - before)
+    assert reads[0] == reads[1]
+
+
+def test_a_claim_takes_fewer_of_those_that_are_not_fresh(bench: Bench) -> None:
+    """Each takes as long as 4 KiB do; the next claim takes the next."""
+    names = [f"m{n:03}" for n in range(200)]
+    bench.send(*[(name, 4) for name in names], ttl=60_000)
+    first = bench.claim("t", 200)
+    assert first == names[: len(first)]
+    assert 120 < len(first) < 130  # half a megabyte
+    assert bench.claim("u", 200) == names[len(first) :]
+
+
+def test_a_row_of_a_later_form_is_put_off_by_a_minute(bench: Bench) -> None:
+    bench.send(("m", 4))
+    bench.raw.hset(bench.keys["states"], "m", ">=1.4 x")
+    assert bench.claim("t") == []
+    ((_, due),) = bench.raw.zrange(bench.keys["scheduled"], 0, -1, withscores=True)
+    assert due == bench.clock.now + 60_000
+    bench.raw.flushall()
+
+
+def test_what_a_long_message_left_behind_does_not_stop_a_claim(bench: Bench) -> None:
+    """The purge of the first was cut off, whose length exceeds what one claim leases."""
+    bench.send(("m5", 4), ("m6", 4))  # the first is long
+    state = bench.raw.hget(bench.keys["states"], "m5")
+    head = re.search(rb" head=\S+/(\d+)", state)
+    assert head
+    bench.raw.hset(bench.keys["states"], "m5", state.replace(b"/" + head[1], b"/600000"))
+    bench.raw.hdel(bench.keys["messages"], "m5")
+    bench.raw.hincrby(bench.keys["counters"], "purged", 1)
+    assert bench.claim("t", 2) == ["m6"]
+
+
+@pytest.mark.parametrize(("patience", "left"), [(0, False), (60_000, True)])
+def test_who_holds_the_alarm_gives_it_up_if_it_does_not_wait(
+    bench: Bench, patience: int, *, left: bool
+) -> None:
+    bench.queue.run(bench.queue.send_call(("m", 4), delay=30_000))
+    assert bench.claim("t", patience=60_000) == []
+    assert bench.raw.exists(bench.keys["alarm"])
+    assert bench.claim("u", patience=patience, alarmed=True) == []
+    assert bool(bench.raw.exists(bench.keys["alarm"])) is left
+
+
+def test_a_claim_past_a_resting_dead_letter_takes_no_more_than_asked(bench: Bench) -> None:
+    """However many there are behind it."""
+    names = [f"m{n:04}" for n in range(1_200)]
+    for first in range(0, len(names), 400):
+        some = names[first : first + 400]
+        bench.send(*[(name, 4) for name in some])
+        assert bench.claim(f"t{first}", 400) == some
+        assert bench.queue.settle(bench.queue.poison_call([(name, f"t{first}") for name in some]))
+    assert bench.claim("u", part="dead") == ["m0000"]
+    bench.nack("u", "m0000", delay=60_000)
+    assert bench.claim("v", part="dead") == ["m0001"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +25,7 @@ from rq_dlq.policy.fields import WRITTEN
 from rq_dlq.values.durations import TEN_YEARS
 from rq_dlq.values.failure import read_history
 from tests.model.bench import Bench
-from tests.model.driver import CAUSE, Driver, packed
+from tests.model.driver import CAUSE, CODEC, Driver, packed
 
 SAID: dict[str, Any] = {"by": '"c"', "cause": CAUSE}
 
@@ -215,3 +216,38 @@ def test_a_claim_takes_nothing_that_stands_elsewhere(bench: Bench, verb: str) ->
     bench.raw.zadd(bench.keys["ready"], dict(rows))
     assert bench.claim("t") == []
     assert not bench.raw.exists(bench.keys["ready"])
+
+
+def test_a_rule_that_comes_back_before_it_was_gone_is_opened_again(bench: Bench) -> None:
+    """While messages are blocked it is off, and programs that know no keys may have opened the queue."""
+    bench.raw.hset(bench.keys["settings"], "opening", "1")
+    openings = []
+    for rule in ("order", "", "order"):
+        assert bench.queue.run(bench.queue.configure_call({"per_key": rule}))
+        openings.append(bench.raw.hget(bench.keys["settings"], "opening"))
+    assert openings == [b"1k", b"1k", b"1kk"]
+
+
+def test_a_repeated_purge_says_where_the_first_ended(bench: Bench) -> None:
+    bench.send(("a", 4), ("b", 4), ("c", 4))
+    call = choosing_calls.purge_range(
+        bench.queue.sender(), place="ready", after=page_calls.START, upto=page_calls.END, limit=2
+    )
+    first = bench.queue.run(call)
+    assert first.next is not None
+    assert bench.queue.run(call, repeated=True) == first
+    assert bench.claim("t", 9) == ["c"]
+
+
+def test_a_nack_that_pauses_a_key_names_it(bench: Bench) -> None:
+    bench.queue.run(bench.queue.configure_call({"per_key": "limit 2"}))
+    pack = CODEC.packer(4, {}, key="k")
+    bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=["m", pack(b"x")]))
+    bench.claim("t")
+    call = settling_calls.nack(
+        bench.keys, [("m", "t")], delay=60_000, charge=False, cause=CAUSE, consumer='"c"', seed=0.5,
+        default_policy=bench.queue.wire, pauses=True,
+    )  # fmt: skip
+    assert bench.queue.settle(call)
+    (lane,) = bench.raw.hvals(bench.keys["lanes"])
+    assert (json.loads(lane)["of"], json.loads(lane)["name"]) == ("key", "k")
