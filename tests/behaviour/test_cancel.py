@@ -233,3 +233,4 @@ async def test_the_outcome_history_names_the_holder_of_a_cancelled_message(broke
     held, waits = await queue.outcomes()
     assert (held.event, waits.event) == ("cancelled", "cancelled")
     assert (bool(held.consumer), waits.consumer) == (True, "")
+    assert (held.delay, waits.delay) == (0, 0)

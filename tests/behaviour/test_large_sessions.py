@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -53,6 +54,20 @@ async def test_no_script_gets_more_than_half_a_megabyte_or_a_message(broker: Any
         (f"m{n}", BODY) for n in range(3)
     ]
     assert not raw.keys("rq:*stage:*")
+
+
+async def test_what_is_committed_stays_until_it_is_moved(broker: Any, raw: Any, clock: Clock) -> None:
+    """Whoever is to move it was cut off: maintenance does, when the time of the caller is over."""
+    session = await large(broker)
+    lost = await lose_calls(broker, "move_staged", 1_000)
+    with suppress(BrokerUnavailable):
+        await session.commit()
+    assert [raw.ttl(key) for key in raw.keys("rq:*stage:*")] == [-1, -1]  # now, and in an hour
+    assert raw.zcount("rq:{b}:committed", clock.now + 1, "+inf") == 2
+    lost.left = 0
+    clock.advance("10m")
+    await broker.queue("b").maintain()
+    assert await counts(broker.queue("b")) == {"ready": 3, "scheduled": 2}
 
 
 async def test_what_fits_is_sent_by_the_commit_itself(broker: Any) -> None:

@@ -67,6 +67,7 @@ async def test_they_are_as_they_were(broker: Any, raw: Any, clock: Clock) -> Non
     assert await put_back(other, rows) == []
     assert stored(raw, other) == stored(raw, queue)
     assert (await other.stats()).totals["sent"] == 5
+    assert [one.number for one in await broker.audit() if one.did == "imported"] == [5]
     assert await counts(other) == await counts(queue) == {"dead": 3, "expired": 2}
     assert await put_back(other, rows) == [row.id for row in rows]
     assert stored(raw, other) == stored(raw, queue)

@@ -329,6 +329,15 @@ async def _has(queue: Any, message: str) -> bool:
     return True
 
 
+async def test_a_count_of_bytes_without_a_result_is_forgotten(broker: Any, raw: Any) -> None:
+    queue = broker.queue("a", results_bytes=2_000)
+    raw.hset("rq:{a}:results", "", 10**9)
+    sent = await queue.send("x", id="m", result=True)
+    await (await one(queue)).ack(result=7)
+    assert await of(sent) == 7
+    assert int(raw.hget("rq:{a}:results", "")) < 1_000
+
+
 async def test_what_goes_and_is_replaced_at_once_is_counted_once(broker: Any, raw: Any, clock: Clock) -> None:
     """The result of an earlier message of the same id is too old by then."""
     queue = broker.queue("a", results="1m")

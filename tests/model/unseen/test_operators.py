@@ -251,3 +251,13 @@ def test_a_nack_that_pauses_a_key_names_it(bench: Bench) -> None:
     assert bench.queue.settle(call)
     (lane,) = bench.raw.hvals(bench.keys["lanes"])
     assert (json.loads(lane)["of"], json.loads(lane)["name"]) == ("key", "k")
+
+
+def test_the_first_claim_after_a_pause_takes_what_is_there(bench: Bench) -> None:
+    bench.send(("m", 4))
+    end = bench.clock.now + 10
+    bench.raw.hset(bench.keys["settings"], mapping={"paused": 1, "paused_until": end})
+    bench.step(9)
+    assert bench.claim("t") == []
+    bench.step(1)
+    assert bench.claim("u") == ["m"]

@@ -1,0 +1,113 @@
+"""Outages: faults of the Lua that no other test failed on (tests/proofs/mutants)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.managing import calls as managing_calls
+from rq_dlq.core.sending import calls as sending_calls
+from rq_dlq.values.key import lane_of
+from tests.model.bench import Bench
+from tests.model.driver import CAUSE, CODEC
+
+BLOCKED = 1 << 43
+BANK = lane_of("bank", "dependency")
+AT_ONCE = 32  # messages that are let in while a dependency comes back
+
+
+def configure(bench: Bench, distinct: int = 1) -> None:
+    breaker = f"distinct={distinct} within=30000ms share=0.5 probe=1000ms longest_probe=30000ms"
+    assert bench.queue.run(bench.queue.configure_call({"breaker": breaker}))
+
+
+def send(bench: Bench, *names: str, dependency: str | None = "bank") -> None:
+    pack = CODEC.packer(4, {}, dependency=dependency)
+    items: list[Any] = [cell for name in names for cell in (name, pack(b"x"))]
+    bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items))
+
+
+def passes(bench: Bench) -> int:
+    return int(bench.raw.zcount(bench.keys["seats"], BANK, BANK))
+
+
+def blocked(bench: Bench) -> int:
+    return int(bench.raw.zcount(bench.keys["scheduled"], BLOCKED + BANK, BLOCKED + BANK))
+
+
+def pause(bench: Bench, *, paused: bool = True, name: str = "bank") -> None:
+    call = managing_calls.pause_lane(bench.keys, "dependency", name, paused=paused)
+    assert bench.queue.run(call)
+
+
+def claimed(bench: Bench, token: str) -> list[str]:
+    return bench.claim(token, 99)
+
+
+def test_what_comes_back_does_so_by_success(bench: Bench) -> None:
+    """At most 32 at once, whatever time passes; where none of them succeeds, one after the other."""
+    configure(bench)
+    pause(bench)
+    names = [f"m{n:02}" for n in range(AT_ONCE + 8)]
+    send(bench, *names)
+    assert claimed(bench, "t") == []
+    pause(bench, paused=False)
+    assert (passes(bench), blocked(bench)) == (AT_ONCE, 8)
+    bench.step(1_000)
+    assert claimed(bench, "u") == names[:AT_ONCE]
+    for name in names[1:AT_ONCE]:
+        bench.nack("u", name, delay=3_600_000)
+    bench.step(1_000)
+    assert claimed(bench, "v") == []  # one is still out
+    assert (passes(bench), blocked(bench)) == (1, 8)
+    bench.nack("u", names[0], delay=3_600_000)
+    bench.step(1_000)
+    assert claimed(bench, "w") == names[AT_ONCE : AT_ONCE + 1]
+    assert (passes(bench), blocked(bench)) == (1, 7)
+
+
+def test_a_probe_comes_no_sooner_since_lanes_are_looked_after(bench: Bench) -> None:
+    configure(bench)
+    send(bench, "a", "b")
+    bench.claim("t")
+    bench.nack("t", "a", counts=True)
+    assert claimed(bench, "u") == []
+    due = bench.clock.now + 8_000
+    bench.raw.zadd(bench.keys["gates"], {str(BANK): due})
+    for token in ("v", "w"):
+        bench.step(1_000)
+        assert claimed(bench, token) == []
+    assert bench.raw.zscore(bench.keys["gates"], str(BANK)) == due
+
+
+def test_what_a_gate_leaves_is_claimed_as_it_was(bench: Bench) -> None:
+    configure(bench)
+    pause(bench, name="other")
+    send(bench, "a", "b")
+    claimed(bench, "t")
+    for name in ("a", "b"):
+        bench.nack("t", name, delay=0)
+    states = [row.state for row in bench.queue.run(bench.queue.claim_call("u", 9)).rows]
+    assert [state.split(b" ")[3] for state in states] == [b"2", b"2"]
+
+
+@pytest.mark.parametrize("redriven", [True, False])
+def test_only_what_was_charged_in_the_window_is_taken_back(bench: Bench, *, redriven: bool) -> None:
+    """A redrive gives a fresh budget, and what is charged to that is not of the window."""
+    configure(bench, distinct=2)
+    send(bench, "m", "n")
+    assert claimed(bench, "t") == ["m", "n"]
+    bench.nack("t", "m", delay=0, counts=True)
+    if redriven:
+        said: dict[str, Any] = {"by": '"c"', "cause": CAUSE}
+        sender = bench.queue.sender
+        assert bench.queue.run(choosing_calls.dead_letter(sender(), place="ready", ids=["m"], **said)) == 1
+        assert bench.queue.run(choosing_calls.redrive(sender(), place="dead", ids=["m"], by='"c"')) == 1
+        assert claimed(bench, "u") == ["m"]
+        bench.nack("u", "m", delay=0)
+    bench.nack("t", "n", counts=True)
+    assert bench.raw.hget(bench.keys["lanes"], str(BANK))
+    charged = bench.raw.hget(bench.keys["states"], "m").split(b" ")[4]
+    assert charged == (b"1" if redriven else b"0")
