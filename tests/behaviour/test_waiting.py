@@ -142,7 +142,7 @@ def test_a_message_scheduled_while_a_client_waits_is_in_time(live: rq_dlq.Broker
 
 def test_who_holds_the_alarm_and_is_woken_in_vain_keeps_it(live: rq_dlq.Broker, raw: Any) -> None:
     queue = live.queue("a")
-    queue.send("x", delay="0.4s")
+    queue.send("x", delay="3s")  # a busy machine may take a second until the client sleeps
     client = Client(queue)
     blocked(raw, 1)
     asked = claims(raw)
@@ -150,7 +150,7 @@ def test_who_holds_the_alarm_and_is_woken_in_vain_keeps_it(live: rq_dlq.Broker, 
     wait_until(lambda: claims(raw) > asked)
     client.join(60)
     (delivery,) = client.got
-    late = raw.time()[0] + raw.time()[1] / 1e6 - delivery.enqueued_at.timestamp() - 0.4
+    late = raw.time()[0] + raw.time()[1] / 1e6 - delivery.enqueued_at.timestamp() - 3
     assert late < SOON
 
 

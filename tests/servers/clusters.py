@@ -98,8 +98,18 @@ class Cluster:
 
     def owner(self, key: str) -> Server:
         """The node that has a key's slot, as those that run see it."""
-        slot = key_slot(key.encode())
-        return next(node for first, last, node in self.slots() if first <= slot <= last)
+        return self.owner_of(key_slot(key.encode()))
+
+    def owner_of(self, slot: int) -> Server:
+        """The node that has a slot; a node that seems to be down for a moment is in no list of slots."""
+        found: list[Server] = []
+
+        def look() -> list[Server]:
+            found[:] = [node for first, last, node in self.slots() if first <= slot <= last]
+            return found
+
+        wait_until(look)
+        return found[0]
 
     def slots(self) -> list[tuple[int, int, Server]]:
         """First slot, last slot, master."""
@@ -118,7 +128,7 @@ class Migration:
     def __init__(self, cluster: Cluster, slot: int, target: Server) -> None:
         self.slot, self.target = slot, target
         self._masters = list({node.port: node for _, _, node in cluster.slots()}.values())
-        self.source = next(node for first, last, node in cluster.slots() if first <= slot <= last)
+        self.source = cluster.owner_of(slot)
 
     def begin(self) -> None:
         """From now on the source sends on whoever asks for keys that it does not have."""
