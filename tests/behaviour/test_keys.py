@@ -148,6 +148,7 @@ async def test_a_batch_has_nearly_as_many_of_each_lane(broker: Any, raw: Any) ->
         assert (await queue.stats()).ready == 3
         more |= {key for key in "abc" if taken.count(key) == 4}
     assert more == {*"abc"}
+    assert len(await queue.claim(4)) == 4
     assert len(await queue.claim(11)) == 11
 
 

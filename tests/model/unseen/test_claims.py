@@ -385,3 +385,23 @@ def test_a_claim_past_a_resting_dead_letter_takes_no_more_than_asked(bench: Benc
     assert bench.claim("u", part="dead") == ["m0000"]
     bench.nack("u", "m0000", delay=60_000)
     assert bench.claim("v", part="dead") == ["m0001"]
+
+
+def test_who_leaves_one_that_its_own_claim_let_in_claims_again_at_once(bench: Bench) -> None:
+    bench.queue.run(bench.queue.configure_call({"per_key": "fair 1"}))
+    pack = CODEC.packer(4, {}, key="k")
+    items: list[Any] = ["a", pack(b"x"), "b", pack(b"x")]
+    bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items))
+    found = bench.queue.run(bench.queue.claim_call("t"))
+    assert ([row.id for row in found.rows], found.wait) == (["a"], 0)
+
+
+def test_a_body_is_no_field_of_the_part_before_it(bench: Bench) -> None:
+    """Three is the number of the field by which a sender asks for the result."""
+    pack = CODEC.packer(4, {}, key="k")
+    bench.queue.run(
+        sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=["m", pack(b"\3\0\0" * 99)])
+    )
+    bench.claim("t")
+    assert bench.queue.settle(settling_calls.ack(bench.keys, [("m", "t")]))
+    assert not bench.raw.exists(bench.keys["results"])

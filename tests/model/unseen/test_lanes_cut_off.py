@@ -129,3 +129,14 @@ def test_a_rule_that_is_taken_away_leaves_no_seats(bench: Bench) -> None:
         assert not bench.raw.exists(bench.keys["seats"], bench.keys["slots"]), f"stopped at {n}"
         if not has_more:
             break
+
+
+def test_who_is_blocked_since_keys_have_a_rule_always_has_a_row(bench: Bench) -> None:
+    for n in each_point(bench):
+        send(bench, "a", "b", key="k")
+        configure(bench, per_key="order")
+        has_more = stopped(bench, bench.queue.claim_call("t", 2), n)
+        assert "b" in rows(bench), f"stopped at {n}"
+        if not has_more:
+            assert rows(bench) == {"b": BLOCKED + KEY}
+            break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -111,3 +112,53 @@ def test_only_what_was_charged_in_the_window_is_taken_back(bench: Bench, *, redr
     assert bench.raw.hget(bench.keys["lanes"], str(BANK))
     charged = bench.raw.hget(bench.keys["states"], "m").split(b" ")[4]
     assert charged == (b"1" if redriven else b"0")
+
+
+def gate_of(bench: Bench) -> float | None:
+    at: float | None = bench.raw.zscore(bench.keys["gates"], str(BANK))
+    return at
+
+
+def test_what_is_resumed_while_nobody_waits_is_only_trusted(bench: Bench) -> None:
+    configure(bench)
+    pause(bench)
+    pause(bench, paused=False)
+    lane = json.loads(bench.raw.hget(bench.keys["lanes"], str(BANK)))
+    assert "drains" not in lane
+    assert lane["due"] == lane["trusts"] == gate_of(bench)
+
+
+def test_a_pass_of_a_message_that_is_gone_is_given_back(bench: Bench) -> None:
+    configure(bench)
+    pause(bench)
+    bench.raw.zadd(bench.keys["seats"], {"\1gone": BANK})
+    bench.step(1_000)
+    assert bench.claim("t") == []
+    assert passes(bench) == 0
+
+
+def test_a_probe_that_is_on_its_way_is_looked_for_each_second(bench: Bench) -> None:
+    """However long the wait for the next one is by then."""
+    configure(bench)
+    send(bench, "a", "b")
+    bench.claim("t")
+    bench.nack("t", "a", counts=True)
+    assert claimed(bench, "parks") == []
+    bench.step(1_000)
+    assert len(claimed(bench, "u")) == 1
+    assert gate_of(bench) == bench.clock.now + 2_000
+    bench.step(2_000)
+    assert claimed(bench, "v") == []
+    assert gate_of(bench) == bench.clock.now + 1_000
+
+
+def test_what_comes_back_goes_on_without_its_gate(bench: Bench) -> None:
+    configure(bench)
+    pause(bench)
+    send(bench, *(f"m{n:02}" for n in range(AT_ONCE + 8)))
+    assert claimed(bench, "t") == []
+    pause(bench, paused=False)
+    bench.raw.zrem(bench.keys["gates"], str(BANK))
+    bench.step(1_000)
+    claimed(bench, "u")
+    assert gate_of(bench) is not None
