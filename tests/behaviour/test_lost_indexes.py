@@ -168,3 +168,15 @@ async def test_what_only_a_later_version_can_place_is_left(broker: Any, clock: C
     raw.hset(KEYS["states"], "m", state)
     raw.delete(KEYS["reindexed"])
     assert (await queue.maintain())["reindexed"] == 1
+
+
+async def test_whose_lease_is_lost_is_listed_once(broker: Any, raw: Any) -> None:
+    """Whatever signs its id has."""
+    queue = broker.queue("a")
+    await queue.send("x", id="m-1")
+    await one(queue)
+    before = raw.hgetall(KEYS["claims"])
+    raw.delete(KEYS["leases"])
+    await queue.maintain()
+    assert raw.hgetall(KEYS["claims"]) == before
+    assert (await queue.stats()).leased == 1
