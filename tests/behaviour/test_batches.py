@@ -586,6 +586,14 @@ async def test_a_query_counts_its_failures_until_a_batch_with_rows_succeeds(brok
     assert await run(broker, batch_calls.note_done(keys, "query", 3)) == (3, 0)
 
 
+async def test_a_batch_that_said_nothing_of_its_rows_ends_no_series_of_failures(broker: Any) -> None:
+    keys = broker.queue("a")._core.keys
+    for who in "xy":
+        await run(broker, batch_calls.begin_batch(keys, "query", batch=1, run=who))
+    assert await run(broker, batch_calls.note_done(keys, "query", 1)) == (1, 0)
+    assert (await run(broker, batch_calls.begin_batch(keys, "query", batch=2, run="y"))).in_a_row == 1
+
+
 async def test_what_is_done_never_goes_back(broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
     keys = queue._core.keys

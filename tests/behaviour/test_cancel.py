@@ -144,6 +144,19 @@ async def test_the_next_of_its_key_waits_for_the_call(rule: PerKey, broker: Any)
     assert (await one(queue)).id == "m2"
 
 
+async def test_who_extends_its_lease_keeps_its_place_after_a_cancel(broker: Any, clock: Clock) -> None:
+    queue = await shop(broker, ORDER, "m1", "m2")
+    held = await one(queue)
+    await queue.cancel("m1")
+    clock.advance("20s")
+    with pytest.raises(LeaseLost):
+        await held.extend()
+    clock.advance("29s")
+    assert await queue.claim(9) == []
+    clock.advance("1s")
+    assert [d.id for d in await queue.claim(9)] == ["m2"]
+
+
 @each_afresh("rule", [ORDER, PerKey(limit=1)])
 async def test_the_next_waits_no_longer_than_the_lease(rule: PerKey, broker: Any, clock: Clock) -> None:
     queue = await shop(broker, rule, "m1", "m2")

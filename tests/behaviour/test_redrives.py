@@ -201,6 +201,17 @@ async def test_a_canary_that_fails_pauses_it(broker: Any) -> None:
     assert await counts(queue) == {"ready": 20, "dead": 3}  # what died again stays
 
 
+async def test_a_canary_of_one_is_a_canary(broker: Any) -> None:
+    queue = broker.queue("a")
+    await bury(queue, range(3))
+    job = await queue.dlq.redrive(all=True, canary=1, min_success=0.5)
+    await job.wait(0)
+    await failed(queue, 1)
+    await job.wait()
+    assert job.state == "paused"
+    assert (await broker.audit())[0].by == "its canary"
+
+
 async def test_a_redrive_that_waits_for_its_canary_is_resumed_without_it(broker: Any) -> None:
     queue = broker.queue("a")
     await bury(queue, range(30))
