@@ -143,3 +143,13 @@ async def test_it_goes_with_the_limit_in_flight(count: int, broker: Any) -> None
     queue = broker.queue("a", rate="10/s", max_in_flight=count)
     await queue.send_many(range(50))
     assert len(await queue.claim(50)) == min(10, count)
+
+
+async def test_a_dead_letter_that_is_given_back_gives_no_token_back(broker: Any) -> None:
+    """It took none."""
+    queue = broker.queue("a", rate="1/h")
+    await queue.send_many(["x", "y"])
+    await queue.poison(await queue.claim(9), "no")
+    (letter,) = await broker.queue("DLQ.a").claim()
+    await letter.release()
+    assert await queue.claim(9) == []
