@@ -94,6 +94,23 @@ def test_a_row_left_behind_lets_nobody_pass_who_waits(bench: Bench) -> None:
     assert order == ["holder", "waits", "m"]
 
 
+def test_a_row_of_an_earlier_birth_lets_nobody_pass(bench: Bench) -> None:
+    """As of a message of the same id that was sent before, and is done."""
+    bench.queue.run(bench.queue.configure_call({"per_key": "order"}))
+    pack = CODEC.packer(4, {}, key="k")
+    items: list[Any] = [cell for name in ("holder", "waits", "m") for cell in (name, pack(b"x"))]
+    bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items))
+    (*_, (row, lane)) = bench.raw.zrange(bench.keys["scheduled"], 0, -1, withscores=True)
+    assert row.endswith(b"m")
+    bench.raw.zadd(bench.keys["scheduled"], {row[:1] + bytes(7) + row[8:]: lane})
+    order = []
+    for token in ("t", "u", "v"):
+        (handed_out,) = bench.claim(token, 9)
+        assert bench.queue.settle(settling_calls.ack(bench.keys, [(handed_out, token)]))
+        order.append(handed_out)
+    assert order == ["holder", "waits", "m"]
+
+
 def test_what_was_moved_into_the_queue_is_staged_no_more(bench: Bench) -> None:
     job, attempt = "job", job_calls.attempt_of("a", delay=0, ttl=0)
     bench.queue.run(job_calls.stage(bench.keys, job, attempt, packed(("a", 4), ("b", 4), ("c", 4))))
