@@ -47,6 +47,15 @@ def claimed(bench: Bench, token: str) -> list[str]:
     return bench.claim(token, 99)
 
 
+def break_down(bench: Bench) -> None:
+    """The dependency of two messages, which wait."""
+    configure(bench)
+    send(bench, "a", "b")
+    bench.claim("t")
+    bench.nack("t", "a", counts=True)
+    assert claimed(bench, "u") == []
+
+
 def test_what_comes_back_does_so_by_success(bench: Bench) -> None:
     """At most 32 at once, whatever time passes; where none of them succeeds, one after the other."""
     configure(bench)
@@ -70,11 +79,7 @@ def test_what_comes_back_does_so_by_success(bench: Bench) -> None:
 
 
 def test_a_probe_comes_no_sooner_since_lanes_are_looked_after(bench: Bench) -> None:
-    configure(bench)
-    send(bench, "a", "b")
-    bench.claim("t")
-    bench.nack("t", "a", counts=True)
-    assert claimed(bench, "u") == []
+    break_down(bench)
     due = bench.clock.now + 8_000
     bench.raw.zadd(bench.keys["gates"], {str(BANK): due})
     for token in ("v", "w"):
@@ -139,16 +144,12 @@ def test_a_pass_of_a_message_that_is_gone_is_given_back(bench: Bench) -> None:
 
 def test_a_probe_that_is_on_its_way_is_looked_for_each_second(bench: Bench) -> None:
     """However long the wait for the next one is by then."""
-    configure(bench)
-    send(bench, "a", "b")
-    bench.claim("t")
-    bench.nack("t", "a", counts=True)
-    assert claimed(bench, "parks") == []
+    break_down(bench)
     bench.step(1_000)
-    assert len(claimed(bench, "u")) == 1
+    assert len(claimed(bench, "v")) == 1
     assert gate_of(bench) == bench.clock.now + 2_000
     bench.step(2_000)
-    assert claimed(bench, "v") == []
+    assert claimed(bench, "w") == []
     assert gate_of(bench) == bench.clock.now + 1_000
 
 
