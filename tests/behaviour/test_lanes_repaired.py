@@ -13,10 +13,10 @@ from rq_dlq.values.key import lane_of
 from tests.behaviour.helpers import after, ids, keyed, one
 from tests.conftest import Clock
 from tests.each import each_afresh
+from tests.model.message_model import BLOCKED
 
 KEYS = QueueKeys("rq", "a")
 SEATS, READY, SCHEDULED = KEYS["seats"], KEYS["ready"], KEYS["scheduled"]
-BLOCKED = 1 << 43
 ORDER = PerKey(order=True)
 shop = partial(keyed, redelivery=after("1h"))
 

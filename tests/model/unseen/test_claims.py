@@ -388,10 +388,8 @@ def test_a_claim_past_a_resting_dead_letter_takes_no_more_than_asked(bench: Benc
 
 
 def test_who_leaves_one_that_its_own_claim_let_in_claims_again_at_once(bench: Bench) -> None:
-    bench.queue.run(bench.queue.configure_call({"per_key": "fair 1"}))
-    pack = CODEC.packer(4, {}, key="k")
-    items: list[Any] = ["a", pack(b"x"), "b", pack(b"x")]
-    bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items))
+    bench.configure(per_key="fair 1")
+    bench.send_alike("a", "b", key="k")
     found = bench.queue.run(bench.queue.claim_call("t"))
     assert ([row.id for row in found.rows], found.wait) == (["a"], 0)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -18,10 +16,8 @@ from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Call
 from rq_dlq.core.steps.step import MOST
 from rq_dlq.core.upkeep import calls as upkeep_calls
-from rq_dlq.errors import BrokerRefused
 from tests.model.bench import Bench
 from tests.model.driver import CODEC, Driver, packed
-from tests.model.stops import stopping
 
 
 @pytest.mark.parametrize("chosen", [{"ids": ["m"]}, {"limit": 9}])
@@ -39,17 +35,11 @@ def test_what_is_leased_is_left_alone_whatever_an_index_says(bench: Bench, chose
 def test_a_row_left_behind_hands_out_no_second_of_a_key(bench: Bench) -> None:
     """A message of an ordered key loses its seat to an older one, and has an old row in front of both."""
     assert bench.queue.run(bench.queue.configure_call({"per_key": "order"}))
-
-    def send(name: str) -> None:
-        items: list[Any] = [name, CODEC.packer(4, {}, key="k")(b"x")]
-        bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items))
-
-    send("m")
+    bench.send_alike("m", key="k")
     left = bench.raw.zrange(bench.keys["ready"], 0, -1, withscores=True)
     bench.claim("t")
     assert bench.queue.settle(settling_calls.ack(bench.keys, [("m", "t")]))
-    send("older")
-    send("m")
+    bench.send_alike("older", "m", key="k")
     (row,) = bench.raw.zrange(bench.keys["scheduled"], 0, -1)
     (lane,) = [lane for _, lane in bench.raw.zrange(bench.keys["seats"], 0, -1, withscores=True)]
     bench.raw.zrem(bench.keys["scheduled"], row)
@@ -66,20 +56,14 @@ def test_a_row_left_behind_hands_out_no_second_of_a_key(bench: Bench) -> None:
 def test_a_row_left_behind_lets_nobody_pass_who_waits(bench: Bench) -> None:
     """A delayed message falls due, and an old row of the same id is the first in its lane."""
     bench.queue.run(bench.queue.configure_call({"per_key": "order"}))
-
-    def send(name: str, delay: int = 0) -> None:
-        items: list[Any] = [name, CODEC.packer(4, {}, key="k")(b"x")]
-        bench.queue.run(sending_calls.send(bench.queue.sender(), delay=delay, ttl=0, items=items))
-
-    for name in ("holder", "m"):
-        send(name)
+    bench.send_alike("holder", "m", key="k")
     left = bench.raw.zrange(bench.keys["scheduled"], 0, -1, withscores=True)
     bench.claim("t", 9)
     assert bench.queue.settle(settling_calls.ack(bench.keys, [("holder", "t")]))
     bench.claim("u", 9)
     assert bench.queue.settle(settling_calls.ack(bench.keys, [("m", "u")]))
-    for name, delay in (("holder", 0), ("waits", 0), ("m", 500)):
-        send(name, delay)
+    bench.send_alike("holder", "waits", key="k")
+    bench.send_alike("m", key="k", delay=500)
     bench.raw.zadd(bench.keys["scheduled"], dict(left))
     bench.raw.zrem(bench.keys["seats"], "holder")
     bench.step(500)
@@ -96,10 +80,8 @@ def test_a_row_left_behind_lets_nobody_pass_who_waits(bench: Bench) -> None:
 
 def test_a_row_of_an_earlier_birth_lets_nobody_pass(bench: Bench) -> None:
     """As of a message of the same id that was sent before, and is done."""
-    bench.queue.run(bench.queue.configure_call({"per_key": "order"}))
-    pack = CODEC.packer(4, {}, key="k")
-    items: list[Any] = [cell for name in ("holder", "waits", "m") for cell in (name, pack(b"x"))]
-    bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items))
+    bench.configure(per_key="order")
+    bench.send_alike("holder", "waits", "m", key="k")
     (*_, (row, lane)) = bench.raw.zrange(bench.keys["scheduled"], 0, -1, withscores=True)
     assert row.endswith(b"m")
     bench.raw.zadd(bench.keys["scheduled"], {row[:1] + bytes(7) + row[8:]: lane})
@@ -134,74 +116,51 @@ SETTLED: dict[str, Callable[[QueueKeys], Call[Any]]] = {
 }
 
 
-def stopped_at(bench: Bench, call: Call[Any], n: int) -> bool:
-    """Run a call that stops at its n-th Redis call; whether it has one."""
-    with suppress(BrokerRefused):
-        Driver(bench.raw, scripts=stopping(bench.raw, n)).run(call)  # type: ignore[arg-type]
-    return bool(bench.raw.delete("stopped"))
-
-
-def emptied(bench: Bench) -> None:
-    bench.raw.flushall()
-    bench.step(0)
-
-
 @pytest.mark.parametrize("verb", SETTLED)
 def test_no_message_that_was_cut_off_stays_without_its_story(bench: Bench, verb: str) -> None:
-    for n in itertools.count(1):
+    for n in bench.each_point():
         bench.queue.run(bench.queue.configure_call({"dead_letter": '{"dead": "discard"}'}))
         bench.send(("m", 4))
         bench.claim("t")
         bench.nack("t", "m", delay=0)
         bench.claim("u")
-        stopped = stopped_at(bench, SETTLED[verb](bench.keys), n)
+        bench.stopped_at(SETTLED[verb](bench.keys), n)
         stays = bench.raw.hexists(bench.keys["messages"], "m")
         assert bench.raw.hexists(bench.keys["history"], "m") or not stays, f"stopped at {n}"
-        emptied(bench)
-        if not stopped:
-            break
 
 
 @pytest.mark.parametrize("verb", ["ack", "sweep"])
 def test_a_sweep_leaves_nothing_of_a_claim_that_was_cut_off(bench: Bench, verb: str) -> None:
-    for n in itertools.count(1):
+    for n in bench.each_point():
         bench.send(("m", 4))
         bench.claim("t", lease=1_000)
         bench.step(1_000 if verb == "sweep" else 0)
         call = upkeep_calls.sweep(bench.keys, limit=1, seed=0.5, default_policy=bench.queue.wire)
-        stopped = stopped_at(
-            bench, call if verb == "sweep" else settling_calls.ack(bench.keys, [("m", "t")]), n
-        )
+        bench.stopped_at(call if verb == "sweep" else settling_calls.ack(bench.keys, [("m", "t")]), n)
         bench.step(1_000)
         bench.sweep(9)
         assert not bench.raw.exists(bench.keys["claims"], bench.keys["leases"]), f"stopped at {n}"
-        emptied(bench)
-        if not stopped:
-            break
 
 
 def test_a_priority_that_was_cut_off_is_given_again(bench: Bench) -> None:
-    for n in itertools.count(1):
+    for n in bench.each_point():
         bench.send(("m", 4))
         bench.claim("t")
         bench.nack("t", "m", delay=1_000)
         call = choosing_calls.prioritize(bench.queue.sender(), place="scheduled", ids=["m"], priority=9)
-        stopped = stopped_at(bench, call, n)
+        bench.stopped_at(call, n)
         assert bench.queue.run(call) == 1, f"stopped at {n}"
-        emptied(bench)
-        if not stopped:
-            break
 
 
 def test_a_long_message_whose_priority_was_cut_off_is_where_its_state_says(bench: Bench) -> None:
     """Its record may still have the priority before."""
-    for n in itertools.count(1):
+    for n in bench.each_point():
         bench.queue.run(bench.queue.configure_call({"per_key": "order"}))
         pack = CODEC.packer(4, {}, key="k")
         items: list[Any] = [cell for name in ("a", "b", "c") for cell in (name, pack(b"x" * 3_000))]
         bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items))
         call = choosing_calls.prioritize(bench.queue.sender(), place="scheduled", ids=["c"], priority=8)
-        stopped = stopped_at(bench, call, n)
+        bench.stopped_at(call, n)
         raised = b"/104/" in bench.raw.hget(bench.keys["states"], "c")
         order = ""
         for token in ("t", "u", "v"):
@@ -210,9 +169,6 @@ def test_a_long_message_whose_priority_was_cut_off_is_where_its_state_says(bench
             order += handed_out
         assert order == ("acb" if raised else "abc"), f"stopped at {n}"
         assert not bench.raw.exists(*[bench.keys[name] for name in ("ready", "scheduled", "states")])
-        emptied(bench)
-        if not stopped:
-            break
 
 
 def test_a_claim_clears_up_behind_a_purge_that_was_cut_off(bench: Bench) -> None:
@@ -226,7 +182,7 @@ def test_a_claim_clears_up_behind_a_purge_that_was_cut_off(bench: Bench) -> None
 
 
 def test_what_an_ack_left_behind_goes_even_if_the_sweep_is_cut_off(bench: Bench) -> None:
-    for n in itertools.count(1):
+    for n in bench.each_point():
         bench.send(("m", 4))
         bench.claim("t")
         bench.nack("t", "m", delay=0)
@@ -234,17 +190,14 @@ def test_what_an_ack_left_behind_goes_even_if_the_sweep_is_cut_off(bench: Bench)
         bench.raw.hdel(bench.keys["messages"], "m")
         bench.step(1_000)
         call = upkeep_calls.sweep(bench.keys, limit=1, seed=0.5, default_policy=bench.queue.wire)
-        stopped = stopped_at(bench, call, n)
+        bench.stopped_at(call, n)
         bench.sweep(1)
         for key in ("states", "history", "claims", "leases"):
             assert not bench.raw.exists(bench.keys[key]), f"{key}, stopped at {n}"
-        emptied(bench)
-        if not stopped:
-            break
 
 
 def test_a_job_that_is_moved_and_cut_off_loses_nothing(bench: Bench) -> None:
-    for n in itertools.count(1):
+    for n in bench.each_point():
         job, attempt = "job", job_calls.attempt_of("a", delay=0, ttl=0)
         bench.queue.run(job_calls.stage(bench.keys, job, attempt, packed(("a", 4), ("b", 4))))
         commit = job_calls.commit_job(
@@ -252,13 +205,10 @@ def test_a_job_that_is_moved_and_cut_off_loses_nothing(bench: Bench) -> None:
         )
         assert bench.queue.run(commit) == "committed"
         move = job_calls.move_staged(bench.keys, job, attempt, limit=9, early=True)
-        stopped = stopped_at(bench, move, n)
+        bench.stopped_at(move, n)
         while bench.queue.run(move):
             pass
         assert bench.claim("t", 9) == ["a", "b"], f"stopped at {n}"
-        emptied(bench)
-        if not stopped:
-            break
 
 
 def test_the_largest_division_that_was_cut_off_is_ended_whole(bench: Bench) -> None:
@@ -273,12 +223,9 @@ def test_the_largest_division_that_was_cut_off_is_ended_whole(bench: Bench) -> N
 
 
 def test_one_of_a_later_form_always_has_a_row(bench: Bench) -> None:
-    for n in itertools.count(1):
+    for n in bench.each_point():
         bench.send(("m", 4))
         bench.raw.hset(bench.keys["states"], "m", ">=1.4 x")
-        stopped = stopped_at(bench, bench.queue.claim_call("t"), n)
+        bench.stopped_at(bench.queue.claim_call("t"), n)
         rows = [bench.raw.zcard(bench.keys[index]) for index in ("ready", "scheduled")]
         assert any(rows), f"stopped at {n}"
-        emptied(bench)
-        if not stopped:
-            break

@@ -25,7 +25,7 @@ from rq_dlq.policy.fields import WRITTEN
 from rq_dlq.values.durations import TEN_YEARS
 from rq_dlq.values.failure import read_history
 from tests.model.bench import Bench
-from tests.model.driver import CAUSE, CODEC, Driver, packed
+from tests.model.driver import CAUSE, Driver, packed
 
 SAID: dict[str, Any] = {"by": '"c"', "cause": CAUSE}
 
@@ -240,15 +240,10 @@ def test_a_repeated_purge_says_where_the_first_ended(bench: Bench) -> None:
 
 
 def test_a_nack_that_pauses_a_key_names_it(bench: Bench) -> None:
-    bench.queue.run(bench.queue.configure_call({"per_key": "limit 2"}))
-    pack = CODEC.packer(4, {}, key="k")
-    bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=["m", pack(b"x")]))
+    bench.configure(per_key="limit 2")
+    bench.send_alike("m", key="k")
     bench.claim("t")
-    call = settling_calls.nack(
-        bench.keys, [("m", "t")], delay=60_000, charge=False, cause=CAUSE, consumer='"c"', seed=0.5,
-        default_policy=bench.queue.wire, pauses=True,
-    )  # fmt: skip
-    assert bench.queue.settle(call)
+    bench.nack("t", "m", delay=60_000, charge=False, pauses=True)
     (lane,) = bench.raw.hvals(bench.keys["lanes"])
     assert (json.loads(lane)["of"], json.loads(lane)["name"]) == ("key", "k")
 

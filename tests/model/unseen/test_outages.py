@@ -9,25 +9,22 @@ import pytest
 
 from rq_dlq.core.choosing import calls as choosing_calls
 from rq_dlq.core.managing import calls as managing_calls
-from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.values.key import lane_of
 from tests.model.bench import Bench
-from tests.model.driver import CAUSE, CODEC
+from tests.model.driver import CAUSE
+from tests.model.message_model import BLOCKED
 
-BLOCKED = 1 << 43
 BANK = lane_of("bank", "dependency")
 AT_ONCE = 32  # messages that are let in while a dependency comes back
 
 
 def configure(bench: Bench, distinct: int = 1) -> None:
     breaker = f"distinct={distinct} within=30000ms share=0.5 probe=1000ms longest_probe=30000ms"
-    assert bench.queue.run(bench.queue.configure_call({"breaker": breaker}))
+    bench.configure(breaker=breaker)
 
 
-def send(bench: Bench, *names: str, dependency: str | None = "bank") -> None:
-    pack = CODEC.packer(4, {}, dependency=dependency)
-    items: list[Any] = [cell for name in names for cell in (name, pack(b"x"))]
-    bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items))
+def send(bench: Bench, *names: str) -> None:
+    bench.send_alike(*names, dependency="bank")
 
 
 def passes(bench: Bench) -> int:
