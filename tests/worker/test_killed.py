@@ -25,7 +25,8 @@ def test_only_the_killers_die(
     ] * killers
     totals = queue.stats().totals
     assert totals["acked"] == messages - killers
-    assert totals["lapsed"] > 10 * killers  # so many were in the hands of those who died
+    # Some of the innocent were in the hands of those who died: how many, the pace of the machine decides.
+    assert totals["lapsed"] > 3 * killers
     assert deaths <= 3 * killers
     # A suspect is charged for another one that kills the process in its first delivery, which is never alone.
     assert len(set(raw.lrange(CHARGED, 0, -1))) <= (0 if concurrency == 1 else killers)

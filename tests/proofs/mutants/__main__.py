@@ -5,7 +5,7 @@ make mutants, or
 python -m tests.proofs.mutants lib/chosen claim         # of these files only
 python -m tests.proofs.mutants --list lib/chosen        # what there is
 python -m tests.proofs.mutants --mutant lib/chosen:12   # one, and what fails on it
-python -m tests.proofs.mutants --known                # those that a test has killed before, again
+python -m tests.proofs.mutants --known                # those that tests have killed before, on these tests
 python -m tests.proofs.mutants --seed 7 --within 140  # as many as time allows, drawn by a seed
 
 What was killed stays so for as long as its file is as it was; the others are tried again.
@@ -85,7 +85,8 @@ def main(
         random.Random(0).shuffle(todo)
         held = killers()  # first, since they are quick; what is explained takes longest
         todo.sort(key=lambda it: (results.of(it) is not None, is_explained(it), it.mark not in held))
-    found = _try(todo, results, limits, CORE if core else WHOLE)
+    held = set(killers().values()) if known else None
+    found = _try(todo, results, limits, CORE if core else WHOLE, held)
     if not (drawn or known) and mutant is None:
         note_killers(every, results)
     if as_json:
@@ -94,7 +95,10 @@ def main(
     sys.exit(_tell(every, chosen, results, drawn=drawn))
 
 
-def _try(todo: list[Mutant], results: Results, limits: Limits, paths: tuple[str, ...]) -> list[Result]:
+def _try(
+    todo: list[Mutant], results: Results, limits: Limits, paths: tuple[str, ...], only: set[str] | None
+) -> list[Result]:
+    """Try them on the tests in these paths, or on those of these names among them."""
     columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
     found: list[Result] = []
     # Nothing is drawn by a thread: there must be none, as there are forks.
@@ -105,7 +109,8 @@ def _try(todo: list[Mutant], results: Results, limits: Limits, paths: tuple[str,
             progress.update(tasks[what], completed=done, total=of, refresh=True)
 
         def work(items: list[pytest.Item]) -> None:
-            found.extend(try_them(items, todo, results, limits, say))
+            chosen = items if only is None else [item for item in items if item.nodeid in only]
+            found.extend(try_them(chosen, todo, results, limits, say))
 
         if code := with_tests(work, paths):
             click.echo(f"the harness failed; pytest ended with {code!r}", err=True)

@@ -86,7 +86,7 @@ def observed(
     items: Sequence[pytest.Item], places: Sequence[Slot], seconds: float, say: Said
 ) -> dict[str, Known]:
     """What each test comes by: as it was seen before, where neither tests nor Lua have changed since."""
-    kept, mark = KEPT / "tests.json", fingerprint(_sources())
+    kept, mark = KEPT / "tests.json", fingerprint(_sources(), (item.nodeid for item in items))
     held = remembered(kept, mark)
     if held is not None:
         return {name: Known.of(cells) for name, cells in held.items()}

@@ -80,11 +80,13 @@ def note_killers(every: Iterable[Mutant], results: Results) -> None:
     KILLERS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def fingerprint(paths: Iterable[Path]) -> str:
-    """Changes with the text of any of these files."""
+def fingerprint(paths: Iterable[Path], names: Iterable[str]) -> str:
+    """Changes with the text of any of these files, and with these names."""
     found = hashlib.sha1(usedforsecurity=False)
     for path in sorted(paths):
         found.update(path.read_bytes())
+    for name in names:
+        found.update(name.encode() + b"\n")
     return found.hexdigest()
 
 
