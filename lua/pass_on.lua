@@ -8,7 +8,7 @@
 local consumer, mark, takers = ARGV[1], ARGV[2], ARGV[3] -- mark: of what the holder takes for this task; empty: nothing
 local error = ARGV[4] -- takers: the marks of live workers for it, separated by blanks
 -- items from ARGV[5]: held (lib/settled)
--- needs: settle_messages, count_untried, attempts, now, remember, expiry_of, bury, put, outcome, wake_one; keys: counters
+-- needs: settle_messages, count_untried, attempts, now, remember, expiry_of, bury, due_in, put, outcome, wake_one; keys: counters
 local FIRST, LONGEST, PATIENCE = 1000, 60000, 600000 -- milliseconds
 local MARKS = 144 -- bytes: 16 marks, with a dot before each
 
@@ -46,10 +46,7 @@ return settle_messages(5, function(id, state, head)
   end
   local word = string.format(' passed_on=%.0f/%.0f/%s', ends, times + 1, marks)
   state.more = state.more:gsub(' passed_on=%S*', '') .. word
-  state.due = now + rest
-  if state.due == math.floor(head.birth / 4096) then -- see lib/order
-    state.due = state.due + 1
-  end
+  state.due = due_in(rest, head)
   put(id, state, head, true)
   outcome('passed_on', id, head, state, rest, failure)
   return 'passed_on ' .. rest

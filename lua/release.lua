@@ -4,7 +4,8 @@
 local begun = ARGV[1] == '1' -- 0: the holder had not begun them, so they do not count as attempts (lib/attempts)
 local delay = tonumber(ARGV[2]) -- milliseconds
 -- items from ARGV[3]: held (lib/settled)
--- needs: settle_messages, setting, holder, put, outcome, wake_one, count_untried, taken_up, now, expiry_of, bury; keys: counters
+-- needs: settle_messages, setting, holder, put, outcome, wake_one, count_untried, taken_up, now, expiry_of, bury, due_in
+-- needs: keys: counters
 local live = 0
 return settle_messages(3, function(id, state, head)
   local waits = delay > 0 and state.part == 'live'
@@ -20,10 +21,7 @@ return settle_messages(3, function(id, state, head)
   if expiry and now + delay >= expiry then -- it would be due after its expiry (I7)
     return bury(id, state, head, 'expired', 'expired', { cause = 'released' })
   elseif waits then
-    state.due = now + delay
-    if state.due == math.floor(head.birth / 4096) then -- see lib/order
-      state.due = state.due + 1
-    end
+    state.due = due_in(delay, head)
   end
   if state.part == 'live' and head.lane and setting('per_key') then
     -- needs: token_back

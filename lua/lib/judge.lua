@@ -1,6 +1,6 @@
 -- Decides the outcome of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7). The policy is the
 -- one in Redis, so every sweep judges a lapse as the consumer would.
--- needs: read_policy, setting, put, policy_delay, remember, expiry_of, bury, now, outcome, attempts, taken_up
+-- needs: read_policy, setting, put, policy_delay, remember, expiry_of, bury, due_in, now, outcome, attempts, taken_up
 -- needs: keys: counters; args: seed, default_policy
 -- gives: judge, can_judge
 local TEN_YEARS = 315360000000 -- milliseconds; no delay is longer
@@ -55,10 +55,7 @@ local function judge(id, state, head, event, failure)
   state.delay = failure.forgiven and state.delay or delay -- the next delay may grow from it
   taken_up(state)
   if delay > 0 then -- without a delay it returns to its old position (I8)
-    state.due = now + delay
-    if state.due == math.floor(head.birth / 4096) then -- see lib/order
-      state.due = state.due + 1
-    end
+    state.due = due_in(delay, head)
   end
   put(id, state, head, delay > 0)
   outcome('redelivered', id, head, state, delay, failure)

@@ -149,11 +149,13 @@ class Driver:
         suspects: Suspects = "all",
         thorough: bool = False,
         seed: float = 0.25,
+        answer: Literal["rows", "count"] = "rows",
     ) -> Call[Claimed]:
         """A claim under a token of the caller's."""
         return claiming_calls.claim(
             self.keys, part=part, token=token, count=count, lease=lease, patience=patience, alarmed=alarmed,
             suspects=suspects, thorough=thorough, consumer='"c"', seed=seed, default_policy=self.wire,
+            answer=answer,
         )  # fmt: skip
 
     def poison_call(

@@ -37,17 +37,26 @@ def test_a_step_back_of_the_clock_hangs_no_one(bench: Bench, back: str) -> None:
     assert bench.claim("b") == ["m"]  # it waited for the hour to come again
 
 
-@pytest.mark.parametrize("by", ["send", "nack"])
+A_SECOND: dict[str, Callable[[Bench], None]] = {
+    "nack": lambda bench: bench.nack("t", "m", delay=1_000),
+    "release": lambda bench: bench.settle(settling_calls.release(bench.keys, [("m", "t")], delay=1_000)),
+    "pass on": lambda bench: bench.settle(bench.queue.pass_on_call([("m", "t")])),
+}
+
+
+@pytest.mark.parametrize("by", ["send", *A_SECOND])
 def test_what_falls_due_when_it_was_born_keeps_its_priority(bench: Bench, by: str) -> None:
+    """It falls due in the next millisecond (I5)."""
     bench.send(("a", 9))
     bench.step(-1_000)
     bench.send(("m", 9), delay=1_000 if by == "send" else 0)  # born with a: births do not step back
     assert bench.claim("t", 2) == (["a"] if by == "send" else ["a", "m"])
-    if by == "nack":
-        bench.nack("t", "m", delay=1_000)
-    bench.step(2_000)
+    A_SECOND.get(by, lambda _: None)(bench)
+    bench.step(1_000)
+    assert bench.claim("u") == []
+    bench.step(1)
     bench.send(("late", 5))
-    assert bench.claim("u", 2) == ["m", "late"]  # its priority was read as below 0
+    assert bench.claim("v", 2) == ["m", "late"]  # its priority was read as below 0
 
 
 def test_a_claim_swept_in_parts_lets_go_of_its_lease(bench: Bench) -> None:

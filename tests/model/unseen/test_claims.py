@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -80,8 +80,7 @@ def test_who_only_counts_waits_as_well(bench: Bench) -> None:
     bench.send(("m", 4), delay=5_000)
     bench.raw.hdel(bench.keys["messages"], "gone")
     bench.raw.hincrby(bench.keys["counters"], "purged", 1)
-    call = bench.queue.claim_call("t", patience=60_000)
-    assert bench.queue.run(call._replace(args={**call.args, "answer": "count"})).wait == 5_000
+    assert bench.queue.run(bench.queue.claim_call("t", patience=60_000, answer="count")).wait == 5_000
 
 
 def test_an_old_row_gives_no_message_its_old_place(bench: Bench) -> None:
@@ -171,9 +170,9 @@ def test_who_holds_the_alarm_and_has_something_to_do_hands_it_on(bench: Bench, a
     bench.send(("later", 4), delay=1_000)
     assert bench.queue.run(bench.queue.claim_call("t", patience=60_000)).wait == 1_000
     bench.send(("m", 4))
-    call = bench.queue.claim_call("t", lease=1_000_000, patience=60_000, alarmed=True)
-    call.args["answer"] = answer  # type: ignore[index]
-    bench.queue.run(call._replace(reader=lambda reply: reply))
+    bench.queue.run(
+        bench.queue.claim_call("t", lease=1_000_000, patience=60_000, alarmed=True, answer=answer)
+    )
     assert bench.raw.hget(bench.keys["claims"], "t:held") == b"1"
     assert bench.queue.run(bench.queue.claim_call("u", patience=60_000)).wait == 1_000
 
@@ -192,10 +191,9 @@ def test_who_claimed_is_known_by_name_also_of_a_worker(bench: Bench) -> None:
 def test_a_batch_that_lapses_is_never_charged(bench: Bench) -> None:
     """Its driver was down, so the message does not even count it; a claim of another kind is charged."""
     bench.send(("m", 4))
-    for number, answer in enumerate(["count", "count", "rows"]):
-        call = bench.queue.claim_call(f"t{number}", lease=1_000)
-        call.args["answer"] = answer  # type: ignore[index]
-        bench.queue.run(call._replace(reader=lambda reply: reply))
+    answers: tuple[Literal["rows", "count"], ...] = ("count", "count", "rows")
+    for number, answer in enumerate(answers):
+        bench.queue.run(bench.queue.claim_call(f"t{number}", lease=1_000, answer=answer))
         bench.step(1_000)
         bench.sweep(1)
     assert bench.raw.hget(bench.keys["states"], "m").split()[4:7] == [b"1", b"0", b"1"]
@@ -403,3 +401,11 @@ def test_a_body_is_no_field_of_the_part_before_it(bench: Bench) -> None:
     bench.claim("t")
     assert bench.queue.settle(settling_calls.ack(bench.keys, [("m", "t")]))
     assert not bench.raw.exists(bench.keys["results"])
+
+
+def test_a_repeated_claim_that_only_counts_says_the_same(bench: Bench) -> None:
+    """I12: also how many bytes there are."""
+    bench.send(("a", 4), ("b", 4), ("c", 4))
+    first, again = (bench.queue.run(bench.queue.claim_call("t", 3, answer="count")) for _ in range(2))
+    assert first.size == sum(map(len, bench.raw.hvals(bench.keys["messages"])))
+    assert (again.messages, again.size) == (3, first.size)

@@ -11,6 +11,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.choosing import calls as choosing_calls
 from rq_dlq.core.jobs import calls as job_calls
+from rq_dlq.core.schedules import calls as schedule_calls
 from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Call
@@ -93,6 +94,22 @@ def test_a_row_of_an_earlier_birth_lets_nobody_pass(bench: Bench) -> None:
     assert order == ["holder", "waits", "m"]
 
 
+def test_a_row_of_another_priority_lets_nobody_pass(bench: Bench) -> None:
+    """As of a message whose priority was changed."""
+    bench.configure(per_key="order")
+    names = [f"m{n}" for n in range(8)]
+    bench.send_alike(*names, key="k")
+    (*_, (row, lane)) = bench.raw.zrange(bench.keys["scheduled"], 0, -1, withscores=True)
+    assert row.endswith(b"m7")
+    bench.raw.zadd(bench.keys["scheduled"], {bytes([9 - n]) + row[1:]: lane for n in range(10)})
+    order = []
+    for name in names:
+        (handed_out,) = bench.claim(name, 9)
+        assert bench.queue.settle(settling_calls.ack(bench.keys, [(handed_out, name)]))
+        order.append(handed_out)
+    assert (order, bench.claim("t")) == (names, [])
+
+
 def test_what_was_moved_into_the_queue_is_staged_no_more(bench: Bench) -> None:
     job, attempt = "job", job_calls.attempt_of("a", delay=0, ttl=0)
     bench.queue.run(job_calls.stage(bench.keys, job, attempt, packed(("a", 4), ("b", 4), ("c", 4))))
@@ -127,6 +144,13 @@ def test_no_message_that_was_cut_off_stays_without_its_story(bench: Bench, verb:
         bench.stopped_at(SETTLED[verb](bench.keys), n)
         stays = bench.raw.hexists(bench.keys["messages"], "m")
         assert bench.raw.hexists(bench.keys["history"], "m") or not stays, f"stopped at {n}"
+
+
+def test_no_schedule_that_was_cut_off_is_without_its_tick(bench: Bench) -> None:
+    for n in bench.each_point():
+        bench.stopped_at(schedule_calls.schedule(bench.keys, "hourly", known=b"", record=b"r", at=9), n)
+        has_tick = bench.raw.zscore(bench.keys["ticks"], "hourly") == 9
+        assert has_tick or not bench.raw.hexists(bench.keys["schedules"], "hourly"), f"stopped at {n}"
 
 
 @pytest.mark.parametrize("verb", ["ack", "sweep"])

@@ -38,27 +38,6 @@ def test_what_need_not_outlive_its_failure_is_dropped(bench: Bench, flags: int) 
     assert bench.raw.hkeys(bench.keys["messages"]) == [b"stays"]
 
 
-SECOND_LATER: dict[str, Callable[[Bench], None]] = {
-    "nack": lambda bench: bench.nack("t", "m", delay=1_000),
-    "release": lambda bench: bench.settle(settling_calls.release(bench.keys, [("m", "t")], delay=1_000)),
-    "pass on": lambda bench: bench.settle(bench.queue.pass_on_call([("m", "t")])),
-}
-
-
-@pytest.mark.parametrize("verb", SECOND_LATER)
-def test_a_delay_that_ends_where_the_message_was_born_is_not_cut_short(bench: Bench, verb: str) -> None:
-    """I5, after a step back of the clock."""
-    bench.send(("a", 9))
-    bench.step(-1_000)
-    bench.send(("m", 9))  # born with a: births do not step back
-    bench.claim("t", 2)
-    SECOND_LATER[verb](bench)
-    bench.step(999)
-    assert bench.claim("u") == []
-    bench.step(2)
-    assert bench.claim("v") == ["m"]
-
-
 def test_a_release_waits_for_a_millisecond(bench: Bench) -> None:
     bench.send(("m", 4))
     bench.claim("t")

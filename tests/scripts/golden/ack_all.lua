@@ -1412,7 +1412,6 @@ local function remove_acked(ids, texts, given)
       count_redriven(job, 'acked')
     end
   end
-  return acked
 end
 -- Takes settled messages off their claims. A lease is removed with the last of its messages.
 --   counts: token → how many

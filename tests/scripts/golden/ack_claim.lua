@@ -1417,7 +1417,6 @@ local function remove_acked(ids, texts, given)
       count_redriven(job, 'acked')
     end
   end
-  return acked
 end
 local ids, held, held_texts, size = claimed(token), {}, {}, 0
 local texts = #ids > 0 and redis.call('HMGET', states, unpack(ids)) or {}

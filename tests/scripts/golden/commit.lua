@@ -1961,7 +1961,6 @@ local function queue(n)
         count_redriven(job, 'acked')
       end
     end
-    return acked
   end
   -- Takes settled messages off their claims. A lease is removed with the last of its messages.
   --   counts: token → how many

@@ -1102,6 +1102,11 @@ local function bury(id, state, head, part, reason, detail)
   end
   return fate
 end
+-- When a message is due after a delay: never in the millisecond of its birth, not even after the clock stepped back (lib/order).
+local function due_in(delay, head)
+  local due = now + delay
+  return due == math.floor(head.birth / 4096) and due + 1 or due
+end
 local FIRST, LONGEST, PATIENCE = 1000, 60000, 600000 -- milliseconds
 local MARKS = 144 -- bytes: 16 marks, with a dot before each
 
@@ -1139,10 +1144,7 @@ return settle_messages(5, function(id, state, head)
   end
   local word = string.format(' passed_on=%.0f/%.0f/%s', ends, times + 1, marks)
   state.more = state.more:gsub(' passed_on=%S*', '') .. word
-  state.due = now + rest
-  if state.due == math.floor(head.birth / 4096) then -- see lib/order
-    state.due = state.due + 1
-  end
+  state.due = due_in(rest, head)
   put(id, state, head, true)
   outcome('passed_on', id, head, state, rest, failure)
   return 'passed_on ' .. rest

@@ -1064,6 +1064,11 @@ local function bury(id, state, head, part, reason, detail)
   end
   return fate
 end
+-- When a message is due after a delay: never in the millisecond of its birth, not even after the clock stepped back (lib/order).
+local function due_in(delay, head)
+  local due = now + delay
+  return due == math.floor(head.birth / 4096) and due + 1 or due
+end
 local live = 0
 return settle_messages(3, function(id, state, head)
   local waits = delay > 0 and state.part == 'live'
@@ -1079,10 +1084,7 @@ return settle_messages(3, function(id, state, head)
   if expiry and now + delay >= expiry then -- it would be due after its expiry (I7)
     return bury(id, state, head, 'expired', 'expired', { cause = 'released' })
   elseif waits then
-    state.due = now + delay
-    if state.due == math.floor(head.birth / 4096) then -- see lib/order
-      state.due = state.due + 1
-    end
+    state.due = due_in(delay, head)
   end
   if state.part == 'live' and head.lane and setting('per_key') then
     local LONGEST = 2 ^ 42 -- milliseconds

@@ -1356,7 +1356,7 @@ r.expired = r.expired + late
 local over
 if range then
   over = score == ''
-  r.position, r.gone = r.position + moved, over and math.max(0, r.eligible - r.moved - moved - r.expired) or 0
+  r.gone = over and math.max(0, r.eligible - r.moved - moved - r.expired) or 0
   if not over then
     write_redrive(job, { score = score, member = member })
   end

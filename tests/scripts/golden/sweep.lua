@@ -1006,6 +1006,11 @@ local function bury(id, state, head, part, reason, detail)
   end
   return fate
 end
+-- When a message is due after a delay: never in the millisecond of its birth, not even after the clock stepped back (lib/order).
+local function due_in(delay, head)
+  local due = now + delay
+  return due == math.floor(head.birth / 4096) and due + 1 or due
+end
 -- Decides the outcome of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7). The policy is the
 -- one in Redis, so every sweep judges a lapse as the consumer would.
 local TEN_YEARS = 315360000000 -- milliseconds; no delay is longer
@@ -1078,10 +1083,7 @@ local function judge(id, state, head, event, failure)
   state.delay = failure.forgiven and state.delay or delay -- the next delay may grow from it
   taken_up(state)
   if delay > 0 then -- without a delay it returns to its old position (I8)
-    state.due = now + delay
-    if state.due == math.floor(head.birth / 4096) then -- see lib/order
-      state.due = state.due + 1
-    end
+    state.due = due_in(delay, head)
   end
   put(id, state, head, delay > 0)
   outcome('redelivered', id, head, state, delay, failure)
