@@ -85,8 +85,8 @@ def main(
         random.Random(0).shuffle(todo)
         held = killers()  # first, since they are quick; what is explained takes longest
         todo.sort(key=lambda it: (results.of(it) is not None, is_explained(it), it.mark not in held))
-    held = set(killers().values()) if known else None
-    found = _try(todo, results, limits, CORE if core else WHOLE, held)
+    only = set(killers().values()) if known else None
+    found = _try(todo, results, limits, CORE if core else WHOLE, only)
     if not (drawn or known) and mutant is None:
         note_killers(every, results)
     if as_json:
