@@ -127,6 +127,17 @@ def test_what_was_moved_into_the_queue_is_staged_no_more(bench: Bench) -> None:
     assert bench.claim("t", 9) == ["a", "b", "c"]
 
 
+def test_a_job_of_many_lists_is_committed_whole(bench: Bench) -> None:
+    """Lua takes at most 8,000 values at once; of each list it writes two."""
+    lists = [job_calls.attempt_of(f"a{n}", delay=0, ttl=0) for n in range(4_100)]
+    commit = job_calls.commit_job(
+        bench.keys, "job", dict.fromkeys(lists, 0), batch=0, call="call", grace=1_000, remembered=60_000
+    )
+    assert bench.queue.run(commit) == "committed"
+    assert bench.raw.zcard(bench.keys["committed"]) == len(lists)
+    bench.raw.flushall()  # there are no such lists
+
+
 SETTLED: dict[str, Callable[[QueueKeys], Call[Any]]] = {
     "acked": lambda keys: settling_calls.ack(keys, [("m", "u")]),
     "discarded": lambda keys: Driver(None, keys=keys).poison_call([("m", "u")]),

@@ -256,3 +256,12 @@ def test_the_first_claim_after_a_pause_takes_what_is_there(bench: Bench) -> None
     assert bench.claim("t") == []
     bench.step(1)
     assert bench.claim("u") == ["m"]
+
+
+def test_a_damaged_record_has_no_priority_to_change(bench: Bench) -> None:
+    bench.send(("m", 4), ("whole", 4))
+    bench.raw.hset(bench.keys["messages"], "m", b"\x00" * 7)
+    rows = bench.raw.zrange(bench.keys["ready"], 0, 0, withscores=True)
+    call = choosing_calls.prioritize(bench.queue.sender(), place="ready", ids=["m", "whole"], priority=9)
+    assert bench.queue.run(call) == 1
+    assert bench.raw.zrange(bench.keys["ready"], -1, -1, withscores=True) == rows
