@@ -8,6 +8,7 @@
 local function sweep_message(id, token, consumer, kind)
   local text = redis.call('HGET', states, id)
   local held = holds(token, text)
+  local fewer = held and 1 or 0
   if not held then
     -- needs: end_cancelled
     if end_cancelled(id, token) then
@@ -18,7 +19,7 @@ local function sweep_message(id, token, consumer, kind)
   if later then
     return not held and 0 or nil
   elseif not head then
-    return held and 1 or 0
+    return fewer
   end
   local state = parse_state(text, head.birth)
   if not held and not orphaned(id, state, head) then
@@ -39,5 +40,5 @@ local function sweep_message(id, token, consumer, kind)
   else
     judge(id, state, head, 'lapsed', failure)
   end
-  return held and 1 or 0
+  return fewer
 end

@@ -1390,6 +1390,7 @@ if lapsed + fallen_due + outlived > 0 then
   local function sweep_message(id, token, consumer, kind)
     local text = redis.call('HGET', states, id)
     local held = holds(token, text)
+    local fewer = held and 1 or 0
     if not held then
       -- The seat of a call whose message was cancelled: it stays taken until the call or its lease has ended, so that an ordered
       -- key never runs two calls. No id begins with this byte.
@@ -1414,7 +1415,7 @@ if lapsed + fallen_due + outlived > 0 then
     if later then
       return not held and 0 or nil
     elseif not head then
-      return held and 1 or 0
+      return fewer
     end
     local state = parse_state(text, head.birth)
     if not held and not orphaned(id, state, head) then
@@ -1469,7 +1470,7 @@ if lapsed + fallen_due + outlived > 0 then
     else
       judge(id, state, head, 'lapsed', failure)
     end
-    return held and 1 or 0
+    return fewer
   end
   -- Takes settled messages off their claims. A lease is removed with the last of its messages.
   --   counts: token → how many
@@ -2208,8 +2209,7 @@ if part == 'live' then
           end
           write_lane(number, nil)
           if rule.limit < math.huge then
-            let_in({ number })
-            return
+            return let_in({ number })
           end
           local score, due = digits(BLOCKED + number), {}
           for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, ROWS)) do

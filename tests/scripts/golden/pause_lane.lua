@@ -795,8 +795,7 @@ local function reopen(number, lane)
   end
   write_lane(number, nil)
   if rule.limit < math.huge then
-    let_in({ number })
-    return
+    return let_in({ number })
   end
   local score, due = digits(BLOCKED + number), {}
   for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, ROWS)) do

@@ -1178,6 +1178,7 @@ end
 local function sweep_message(id, token, consumer, kind)
   local text = redis.call('HGET', states, id)
   local held = holds(token, text)
+  local fewer = held and 1 or 0
   if not held then
     -- The seat of a call whose message was cancelled: it stays taken until the call or its lease has ended, so that an ordered
     -- key never runs two calls. No id begins with this byte.
@@ -1202,7 +1203,7 @@ local function sweep_message(id, token, consumer, kind)
   if later then
     return not held and 0 or nil
   elseif not head then
-    return held and 1 or 0
+    return fewer
   end
   local state = parse_state(text, head.birth)
   if not held and not orphaned(id, state, head) then
@@ -1257,7 +1258,7 @@ local function sweep_message(id, token, consumer, kind)
   else
     judge(id, state, head, 'lapsed', failure)
   end
-  return held and 1 or 0
+  return fewer
 end
 -- Takes settled messages off their claims. A lease is removed with the last of its messages.
 --   counts: token → how many
