@@ -101,6 +101,7 @@ async def test_of_a_body_that_fits_no_type(broker: Any, clock: Clock) -> None:
     (letter,) = await queue.dlq.browse()
     assert (letter.reason, letter.attempt) == ("unprocessable", 0)
     assert [event.event for event in letter.history] == ["passed_on", "poisoned"]
+    assert letter.history[-1].delay == 0
     assert "the body cannot be decoded as Order" in str(letter.cause)
     totals = (await queue.stats()).totals
     assert totals["passed_on"] == totals["released"] == len(rests) + 1

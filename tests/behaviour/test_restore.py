@@ -72,6 +72,12 @@ async def test_they_are_as_they_were(broker: Any, raw: Any, clock: Clock) -> Non
     assert await put_back(other, rows) == [row.id for row in rows]
     assert stored(raw, other) == stored(raw, queue)
     assert (await other.stats()).totals["sent"] == 5
+    third = broker.queue("c")
+    assert (await put_back(third, rows[:3]), await put_back(third, rows)) == (
+        [],
+        [row.id for row in rows[:3]],
+    )
+    assert [one.number for one in await broker.audit() if one.queue == "c"] == [2, 3]
 
 
 @each_afresh("state", ["ready", "scheduled", "leased", "dead", "expired"])

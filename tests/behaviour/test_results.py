@@ -47,7 +47,7 @@ async def end_of(queue: Any, message: Any) -> ResultError:
 @each_afresh("value", [None, 0, "text", [1, {"a": None}], b"\x00raw", ""])
 async def test_an_ack_leaves_a_result(value: Any, broker: Any) -> None:
     queue = broker.queue("a")
-    sent = await queue.send("x", result=True)
+    sent = await queue.send("x", result=True, priority=0)
     with pytest.raises(ResultUnavailable, match="is not done yet"):
         await queue.result(sent)
     await (await one(queue)).ack(result=value)
@@ -319,6 +319,23 @@ async def test_half_a_megabyte_finds_room(broker: Any) -> None:
         getattr(delivery, "inner", delivery)._returned = LARGE[:-2]
     await queue.ack(deliveries)
     assert {await of(one) for one in large} == {LARGE[:-2]}
+
+
+async def test_the_ends_of_the_dead_make_room_as_well(broker: Any, raw: Any, clock: Clock) -> None:
+    """The oldest first, of which none is too old."""
+    queue = broker.queue("a", results="1h", results_bytes=1_000)
+    await queue.send_many(range(10))
+    for delivery in await queue.claim(10):
+        await delivery.poison("no")
+        clock.advance("2s")
+    assert 600 < int(raw.hget("rq:{a}:results", "")) <= 1_000
+
+
+async def test_an_end_that_does_not_fit_leaves_nothing(broker: Any, raw: Any) -> None:
+    queue = broker.queue("a", results="1h", results_bytes=1)
+    await queue.send("x")
+    await (await one(queue)).poison("no")
+    assert not raw.exists("rq:{a}:results", "rq:{a}:result_times")
 
 
 async def _has(queue: Any, message: str) -> bool:

@@ -12,12 +12,12 @@ from rq_dlq.core.batches import batches
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.sessions import calls as session_calls
-from rq_dlq.core.sessions.calls import Share
+from rq_dlq.core.sessions.calls import Outgoing, Share
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Call
 from rq_dlq.core.steps.step import MOST
 from tests.model.bench import Bench
-from tests.model.driver import CODEC
+from tests.model.driver import CODEC, packed
 
 ACKS: dict[str, Callable[[Bench, list[tuple[str, str]]], Call[Any]]] = {
     "ack": lambda bench, held: settling_calls.ack(bench.keys, held),
@@ -409,3 +409,32 @@ def test_a_repeated_claim_that_only_counts_says_the_same(bench: Bench) -> None:
     first, again = (bench.queue.run(bench.queue.claim_call("t", 3, answer="count")) for _ in range(2))
     assert first.size == sum(map(len, bench.raw.hvals(bench.keys["messages"])))
     assert (again.messages, again.size) == (3, first.size)
+
+
+def test_only_ids_are_looked_for_before_a_strict_commit(bench: Bench) -> None:
+    """Not the delay of the next messages."""
+    bench.send(("0", 4))
+    groups = [Outgoing(0, 0, packed((name, 4))) for name in "ab"]
+    call = session_calls.commit(bench.queue.sender(), [Share(bench.keys, [], groups)], strict=True)
+    assert not any(bench.queue.run(call))
+    assert bench.claim("t", 9) == ["0", "a", "b"]
+
+
+def test_who_gives_back_a_dead_letter_gives_back_no_token(bench: Bench) -> None:
+    bench.send(*[(name, 4) for name in "abcd"])
+    bench.claim("t")
+    bench.settle(bench.queue.poison_call([("a", "t")]))
+    bench.configure(rate="2/s")
+    assert (bench.claim("u", 9), bench.claim("dead", part="dead")) == (["b", "c"], ["a"])
+    bench.settle(settling_calls.release(bench.keys, [("b", "u"), ("a", "dead")]))
+    assert bench.claim("v", 9) == ["b"]
+
+
+def test_who_sends_a_known_id_with_another_key_is_told(bench: Bench) -> None:
+    """Of each, where several are sent and an ack goes with them."""
+    bench.send_alike("a", "b", "c", key="k")
+    pack = CODEC.packer(4, {}, key="other")
+    items: list[Any] = [cell for name in "xac" for cell in (name, pack(b"x"))]
+    call = session_calls.commit(bench.queue.sender(), [Share(bench.keys, [], [Outgoing(0, 0, items)])])
+    for _ in range(2):  # I12
+        assert bench.queue.run(call).other_keys == (("q", "a"), ("q", "c"))

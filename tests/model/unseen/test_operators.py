@@ -10,6 +10,7 @@ import pytest
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.cancelling import calls as cancelling_calls
 from rq_dlq.core.choosing import calls as choosing_calls
 from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.pages import calls as page_calls
@@ -259,9 +260,22 @@ def test_the_first_claim_after_a_pause_takes_what_is_there(bench: Bench) -> None
 
 
 def test_a_damaged_record_has_no_priority_to_change(bench: Bench) -> None:
-    bench.send(("m", 4), ("whole", 4))
+    """The shortest one has."""
+    items = ["m", bytes((4,)), "whole", bytes((4,))]
+    bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items))
+    assert bench.raw.hstrlen(bench.keys["messages"], "whole") == 8
     bench.raw.hset(bench.keys["messages"], "m", b"\x00" * 7)
     rows = bench.raw.zrange(bench.keys["ready"], 0, 0, withscores=True)
     call = choosing_calls.prioritize(bench.queue.sender(), place="ready", ids=["m", "whole"], priority=9)
     assert bench.queue.run(call) == 1
     assert bench.raw.zrange(bench.keys["ready"], -1, -1, withscores=True) == rows
+
+
+def test_who_cancels_or_sends_again_what_is_of_a_later_form_is_told(bench: Bench) -> None:
+    bench.send(("m", 4))
+    bench.raw.hset(bench.keys["states"], "m", ">=1.4 x")
+    cancel = cancelling_calls.cancel(bench.queue.sender(), id="m")
+    assert bench.queue.run(cancel).word == "later"
+    assert bench.queue.run(bench.queue.send_call(("m", 4))) == {0: (None, False)}
+    assert bench.raw.hexists(bench.keys["messages"], "m")
+    bench.raw.flushall()  # the audit cannot read it

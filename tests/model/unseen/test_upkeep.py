@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Call
@@ -292,3 +293,108 @@ def test_what_is_retired_is_behind_no_more_than_a_thousand(bench: Bench) -> None
     bench.step(1_000)
     assert bench.queue.run(upkeep_calls.retire(bench.keys, limit=10)) == 0
     bench.raw.flushall()
+
+
+def test_as_many_claims_as_a_page_holds_are_not_all(bench: Bench) -> None:
+    """No message is missing, and then one is."""
+    names = [f"m{n}" for n in range(1_001)]
+    bench.send(*[(name, 4) for name in names])
+    bench.queue.run_all(*[bench.queue.claim_call(f"t{name}") for name in names])
+    assert bench.raw.zcard(bench.keys["leases"]) == len(names)
+    assert bench.queue.run(upkeep_calls.reindex(bench.keys, limit=9)) == 0
+    bench.send(("lost", 4))
+    bench.raw.delete(bench.keys["ready"])
+    assert bench.queue.run(upkeep_calls.reindex(bench.keys, limit=2_000)) > 0
+    assert bench.claim("t") == ["lost"]
+
+
+def test_a_lapse_that_is_forgiven_ends_the_slot(bench: Bench) -> None:
+    bench.configure(per_key="rate 1/10s")
+    bench.send_alike("m", key="k")
+    assert bench.claim("t", suspects="alone", lease=1_000) == ["m"]
+    bench.step(1_000)
+    assert bench.claim("u", suspects="alone") == ["m"]
+
+
+def test_a_dead_letter_that_is_given_back_rests_whatever_keys_do(bench: Bench) -> None:
+    bench.configure(per_key="order")
+    bench.send(("m", 4))
+    bench.claim("t")
+    bench.settle(bench.queue.poison_call([("m", "t")]))
+    bench.claim("u", part="dead")
+    bench.settle(settling_calls.release(bench.keys, [("m", "u")], delay=60_000))
+    assert bench.claim("v", part="dead") == []
+    bench.step(60_000)
+    assert bench.claim("w", part="dead") == ["m"]
+
+
+def test_who_waits_is_woken_for_what_was_missing(bench: Bench) -> None:
+    bench.send(("m", 4))
+    bench.raw.delete(bench.keys["ready"], bench.keys["wake"])
+    assert bench.queue.run(upkeep_calls.reindex(bench.keys, limit=9)) == 1
+    assert bench.raw.llen(bench.keys["wake"]) == 1
+    assert bench.claim("t") == ["m"]
+
+
+def test_a_claim_of_an_unknown_number_hides_nothing(bench: Bench) -> None:
+    bench.send(("m", 4))
+    bench.claim("t")
+    bench.raw.hset(bench.keys["claims"], "t:held", "x")
+    assert bench.queue.run(upkeep_calls.reindex(bench.keys, limit=9)) == 1  # it looked
+    bench.raw.hset(bench.keys["claims"], "t:held", 1)
+
+
+def test_a_paused_key_holds_up_what_falls_due(bench: Bench) -> None:
+    """Though it has a seat to give."""
+    bench.configure(per_key="limit 2")
+    bench.queue.run(managing_calls.pause_lane(bench.keys, "key", "k", paused=True))
+    bench.send_alike("m", key="k", delay=10)
+    bench.step(10)
+    bench.queue.run(upkeep_calls.promote(bench.keys, limit=9))
+    assert not bench.raw.exists(bench.keys["ready"], bench.keys["seats"])
+
+
+def test_a_blocked_message_of_a_later_form_keeps_its_row(bench: Bench) -> None:
+    bench.configure(per_key="order")
+    bench.send_alike("holder", "later", "m", key="k")
+    bench.raw.hset(bench.keys["states"], "later", ">=1.4 x")
+    bench.claim("t")
+    bench.settle(settling_calls.ack(bench.keys, [("holder", "t")]))
+    assert [row[8:] for row in bench.raw.zrange(bench.keys["ready"], 0, -1)] == [b"later"]
+    bench.raw.flushall()  # the audit cannot read it
+
+
+def test_of_more_claims_than_it_reads_nothing_is_known(bench: Bench) -> None:
+    """I9: so it does not look for what is missing."""
+    bench.send(("m", 4))
+    bench.raw.delete(bench.keys["ready"])
+    bench.raw.zadd(bench.keys["leases"], {f"t{n}": bench.clock.now + 9_000 for n in range(5_001)})
+    assert bench.queue.run(upkeep_calls.reindex(bench.keys, limit=9)) == 0
+    bench.raw.zremrangebyrank(bench.keys["leases"], 0, 0)
+    assert bench.queue.run(upkeep_calls.reindex(bench.keys, limit=9)) == 1
+    bench.raw.delete(bench.keys["leases"])
+
+
+def test_who_passes_a_message_on_is_told_for_how_long(bench: Bench) -> None:
+    """In the first reply; a repeated call learns only that it is settled."""
+    bench.send(("m", 4))
+    bench.claim("t")
+    call = bench.queue.pass_on_call([("m", "t")])
+    assert bench.queue.run(call._replace(reader=lambda reply: reply)) == [b"passed_on 1000"]
+
+
+def test_a_call_whose_message_is_gone_reports_no_progress(bench: Bench) -> None:
+    bench.send(("m", 4))
+    bench.claim("t")
+    bench.raw.hdel(bench.keys["messages"], "m")
+    assert not bench.queue.run(settling_calls.progress(bench.keys, ("m", "t"), part=0.5, text="half"))
+    bench.raw.flushall()
+
+
+def test_what_only_a_later_version_can_put_back_is_not_counted(bench: Bench) -> None:
+    bench.send(("m", 4))
+    bench.raw.hset(bench.keys["states"], "m", ">=1.4 x")
+    bench.raw.delete(bench.keys["ready"])
+    bench.queue.run(upkeep_calls.reindex(bench.keys, limit=9))
+    assert not bench.raw.hexists(bench.keys["counters"], "reindexed")
+    bench.raw.flushall()  # the audit cannot read it

@@ -995,7 +995,9 @@ end
 --   attempt: how many so far (lib/attempts); age, delay: milliseconds since the send and until the redelivery
 --   detail: { cause, consumer, error }, those that are known; the last two as in lib/remember
 -- An event that ends a message whose result was asked for is also kept as its outcome (lib/kept).
-local ENDS = { dead = 1, expired = 1, discarded = 1, purged = 1, cancelled = 1, moved = 1, undone = 1, redriven = 1 }
+local ENDS = {
+  dead = true, expired = true, discarded = true, purged = true, cancelled = true, moved = true, undone = true, redriven = true,
+}
 local names = {} -- of consumers, by their JSON
 local function outcome(event, id, head, state, delay, detail)
   if ENDS[event] and state.more:find(' result=', 1, true) then
