@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.cancelling import calls as cancelling_calls
 from rq_dlq.core.choosing import calls as choosing_calls
 from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.schedules import calls as schedule_calls
@@ -162,6 +164,17 @@ def test_no_schedule_that_was_cut_off_is_without_its_tick(bench: Bench) -> None:
         bench.stopped_at(schedule_calls.schedule(bench.keys, "hourly", known=b"", record=b"r", at=9), n)
         has_tick = bench.raw.zscore(bench.keys["ticks"], "hourly") == 9
         assert has_tick or not bench.raw.hexists(bench.keys["schedules"], "hourly"), f"stopped at {n}"
+
+
+def test_a_cancel_that_was_cut_off_is_noted_once(bench: Bench) -> None:
+    act = json.dumps(["1", "cancelled", '"c"', "default", "m", ""])
+    for n in bench.each_point():
+        bench.send(("m", 4))
+        call = cancelling_calls.cancel(bench.queue.sender(), id="m", act=act)
+        bench.stopped_at(call, n)
+        if not bench.raw.hexists(bench.keys["messages"], "m"):
+            bench.queue.run(call, repeated=True)
+            assert bench.raw.xlen(bench.keys["audit"]) <= 1, f"stopped at {n}"
 
 
 @pytest.mark.parametrize("verb", ["ack", "sweep"])

@@ -6,6 +6,7 @@ import itertools
 import json
 
 from rq_dlq.core.managing import calls as managing_calls
+from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Call
 from rq_dlq.values.key import Of, lane_of
 from tests.audit import audit
@@ -109,3 +110,26 @@ def test_who_is_blocked_since_keys_have_a_rule_always_has_a_row(bench: Bench) ->
         if not has_more:
             assert rows(bench) == {"b": BLOCKED + KEY}
             audit(bench.raw, "q")
+
+
+def test_a_pass_of_who_is_not_ready_is_given_back(bench: Bench) -> None:
+    """In the second after a script was cut off."""
+    bench.configure(breaker=BREAKER)
+    bench.queue.run(gate(bench, "bank", "dependency", paused=True))
+    bench.send_alike("m", dependency="bank", delay=60_000)
+    bench.raw.zadd(bench.keys["seats"], {b"\x01m": BANK})
+    bench.step(1_000)
+    assert bench.claim("t") == []
+    assert not bench.raw.exists(bench.keys["seats"])
+
+
+def test_a_seat_that_is_taken_over_is_never_one_too_many(bench: Bench) -> None:
+    """A limit is turned on over a full queue: `last` gets a seat, which an older message then takes."""
+    for n in bench.each_point():
+        bench.send_alike("x", "a", "b", key="k")
+        bench.configure(per_key="limit 1")
+        assert bench.claim("t") == ["x"]
+        bench.queue.run(settling_calls.ack(bench.keys, [("x", "t")]))
+        bench.raw.zadd(bench.keys["seats"], {"b": KEY})
+        bench.stopped_at(bench.queue.claim_call("u", 1), n)
+        assert bench.raw.zcount(bench.keys["seats"], KEY, KEY) <= 1, f"stopped at {n}"

@@ -9,6 +9,7 @@ import pytest
 
 from rq_dlq.core.choosing import calls as choosing_calls
 from rq_dlq.core.managing import calls as managing_calls
+from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.values.key import lane_of
 from tests.model.bench import Bench
 from tests.model.driver import CAUSE
@@ -160,3 +161,20 @@ def test_what_comes_back_goes_on_without_its_gate(bench: Bench) -> None:
     bench.step(1_000)
     claimed(bench, "u")
     assert gate_of(bench) is not None
+
+
+@pytest.mark.parametrize("successes", [2, 5])
+def test_successes_between_failures_count_whoever_fails_again(bench: Bench, successes: int) -> None:
+    """The successes after a failure that is counted anew are those after the failure before it."""
+    configure(bench, distinct=3)
+    done = [f"done{n}" for n in range(successes)]
+    names = ["x", "y", *done, "z"]
+    send(bench, *names)
+    assert claimed(bench, "t") == names
+    for name in "xy":
+        bench.nack("t", name, delay=0, counts=True)
+    bench.settle(settling_calls.ack(bench.keys, [(name, "t") for name in done]))
+    assert claimed(bench, "u") == ["x", "y"]
+    bench.nack("u", "y", delay=0, counts=True)
+    bench.nack("t", "z", delay=0, counts=True)  # the fourth failure
+    assert claimed(bench, "v") == (["y", "z"] if successes > 4 else [])

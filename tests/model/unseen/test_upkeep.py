@@ -398,3 +398,11 @@ def test_what_only_a_later_version_can_put_back_is_not_counted(bench: Bench) -> 
     bench.queue.run(upkeep_calls.reindex(bench.keys, limit=9))
     assert not bench.raw.hexists(bench.keys["counters"], "reindexed")
     bench.raw.flushall()  # the audit cannot read it
+
+
+def test_what_has_no_key_is_given_back_whatever_the_rate_of_keys(bench: Bench) -> None:
+    bench.configure(per_key="rate 1/10s")
+    bench.send(("m", 4))
+    bench.claim("t")
+    bench.settle(settling_calls.release(bench.keys, [("m", "t")]))
+    assert bench.claim("u") == ["m"]
