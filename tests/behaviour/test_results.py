@@ -47,7 +47,7 @@ async def end_of(queue: Any, message: Any) -> ResultError:
 @each_afresh("value", [None, 0, "text", [1, {"a": None}], b"\x00raw", ""])
 async def test_an_ack_leaves_a_result(value: Any, broker: Any) -> None:
     queue = broker.queue("a")
-    sent = await queue.send("x", result=True, priority=0)
+    sent = await queue.send("x", result=True, priority=0, key="k" * 200, dependency="d" * 200)
     with pytest.raises(ResultUnavailable, match="is not done yet"):
         await queue.result(sent)
     await (await one(queue)).ack(result=value)

@@ -279,3 +279,22 @@ def test_who_cancels_or_sends_again_what_is_of_a_later_form_is_told(bench: Bench
     assert bench.queue.run(bench.queue.send_call(("m", 4))) == {0: (None, False)}
     assert bench.raw.hexists(bench.keys["messages"], "m")
     bench.raw.flushall()  # the audit cannot read it
+
+
+def test_a_repeated_call_tells_how_many_were_leased(bench: Bench) -> None:
+    """I12."""
+    bench.send(("a", 4), ("b", 4))
+    bench.claim("t")
+    call = choosing_calls.purge(bench.queue.sender(), place="ready", ids=["a", "b"])
+    replies = [bench.queue.run(call._replace(reader=lambda reply: reply)) for _ in range(2)]
+    assert replies == [[1, b"", b"", 1]] * 2
+
+
+def test_a_rule_that_gets_a_rate_is_opened_again(bench: Bench) -> None:
+    """By programs that know no rates."""
+    bench.raw.hset(bench.keys["settings"], "opening", "o")
+    openings = []
+    for rule in ("order", "rate 4/s", "order", "order rate 4/s", "rate 5/s"):
+        bench.configure(per_key=rule)
+        openings.append(bench.raw.hget(bench.keys["settings"], "opening"))
+    assert openings == [b"ok", b"okk", b"okk", b"okkk", b"okkk"]

@@ -76,6 +76,13 @@ def test_what_comes_back_does_so_by_success(bench: Bench) -> None:
     assert (passes(bench), blocked(bench)) == (1, 7)
 
 
+def test_who_waits_is_woken_for_the_end_of_a_pause(bench: Bench) -> None:
+    """It sets its alarm again."""
+    configure(bench)
+    pause(bench)
+    assert bench.raw.llen(bench.keys["wake"]) == 1
+
+
 def test_a_probe_comes_no_sooner_since_lanes_are_looked_after(bench: Bench) -> None:
     break_down(bench)
     due = bench.clock.now + 8_000
