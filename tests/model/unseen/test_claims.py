@@ -438,3 +438,12 @@ def test_who_sends_a_known_id_with_another_key_is_told(bench: Bench) -> None:
     call = session_calls.commit(bench.queue.sender(), [Share(bench.keys, [], [Outgoing(0, 0, items)])])
     for _ in range(2):  # I12
         assert bench.queue.run(call).other_keys == (("q", "a"), ("q", "c"))
+
+
+def test_an_ack_without_a_result_leaves_an_empty_one(bench: Bench) -> None:
+    bench.send(("m", 4))
+    bench.claim("t")
+    state = bench.raw.hget(bench.keys["states"], "m")
+    bench.raw.hset(bench.keys["states"], "m", state + b" result=1")
+    bench.settle(settling_calls.ack(bench.keys, [("m", "t")]))
+    assert bench.raw.hget(bench.keys["results"], "m") == b"acked %d " % bench.clock.now

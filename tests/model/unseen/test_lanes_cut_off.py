@@ -133,3 +133,12 @@ def test_a_seat_that_is_taken_over_is_never_one_too_many(bench: Bench) -> None:
         bench.raw.zadd(bench.keys["seats"], {"b": KEY})
         bench.stopped_at(bench.queue.claim_call("u", 1), n)
         assert bench.raw.zcount(bench.keys["seats"], KEY, KEY) <= 1, f"stopped at {n}"
+
+
+def test_who_is_parked_always_has_a_row(bench: Bench) -> None:
+    for n in bench.each_point():
+        bench.configure(breaker=BREAKER)
+        bench.queue.run(gate(bench, "bank", "dependency", paused=True))
+        bench.send_alike("m", dependency="bank")
+        bench.stopped_at(bench.queue.claim_call("t"), n)
+        assert rows(bench).keys() == {"m"}, f"stopped at {n}"

@@ -298,3 +298,11 @@ def test_a_rule_that_gets_a_rate_is_opened_again(bench: Bench) -> None:
         bench.configure(per_key=rule)
         openings.append(bench.raw.hget(bench.keys["settings"], "opening"))
     assert openings == [b"ok", b"okk", b"okk", b"okkk", b"okkk"]
+
+
+def test_a_repeated_cancel_tells_again_who_holds_the_message(bench: Bench) -> None:
+    """I12: so that its worker learns of it."""
+    bench.send(("m", 4))
+    bench.claim("t")
+    call = cancelling_calls.cancel(bench.queue.sender(), id="m")
+    assert [bench.queue.run(call) for _ in range(2)] == [("cancelled", "t", '"c"')] * 2

@@ -185,3 +185,12 @@ def test_successes_between_failures_count_whoever_fails_again(bench: Bench, succ
     bench.nack("u", "y", delay=0, counts=True)
     bench.nack("t", "z", delay=0, counts=True)  # the fourth failure
     assert claimed(bench, "v") == (["y", "z"] if successes > 4 else [])
+
+
+def test_failures_that_are_not_charged_count_as_well(bench: Bench) -> None:
+    configure(bench, distinct=2)
+    send(bench, "a", "b", "waits")
+    assert bench.claim("t", 2) == ["a", "b"]
+    for name in "ab":
+        bench.nack("t", name, delay=0, charge=False, counts=True)
+    assert claimed(bench, "u") == []
