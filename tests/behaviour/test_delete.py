@@ -41,6 +41,7 @@ async def test_an_empty_queue_leaves_nothing(broker: Any, raw: Any) -> None:
     assert len(left_of(raw, "a")) > 1
     assert await queue.delete() == 0
     assert left_of(raw, "a") == set()
+    assert raw.pttl("rq:{a}:audit") > 29 * 86_400_000  # 30 days, for whoever asks who deleted it
     assert await broker.queues() == []
     assert await queue.delete() == 0
     again = broker.queue("a")

@@ -56,6 +56,16 @@ async def test_an_ack_leaves_a_result(value: Any, broker: Any) -> None:
     assert await broker.queue("a").result(str(sent), wait="1s") == value
 
 
+async def test_a_result_is_kept_for_an_hour(broker: Any, clock: Clock) -> None:
+    sent = await broker.queue("a").send("x", result=True)
+    await (await one(broker.queue("a"))).ack(result=7)
+    clock.advance("59m")
+    assert await of(sent) == 7
+    clock.advance("1m")
+    with pytest.raises(ResultUnavailable):
+        await of(sent)
+
+
 async def test_nobody_else_has_one(broker: Any, raw: Any) -> None:
     """A queue without results keeps nothing, whatever its handlers return."""
     queue = broker.queue("a")

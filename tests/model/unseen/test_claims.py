@@ -440,10 +440,24 @@ def test_who_sends_a_known_id_with_another_key_is_told(bench: Bench) -> None:
         assert bench.queue.run(call).other_keys == (("q", "a"), ("q", "c"))
 
 
-def test_an_ack_without_a_result_leaves_an_empty_one(bench: Bench) -> None:
-    bench.send(("m", 4))
-    bench.claim("t")
-    state = bench.raw.hget(bench.keys["states"], "m")
-    bench.raw.hset(bench.keys["states"], "m", state + b" result=1")
-    bench.settle(settling_calls.ack(bench.keys, [("m", "t")]))
-    assert bench.raw.hget(bench.keys["results"], "m") == b"acked %d " % bench.clock.now
+@pytest.mark.parametrize("given", [{}, {"a": b"1"}])
+def test_an_ack_without_a_result_leaves_an_empty_one(bench: Bench, given: dict[str, bytes]) -> None:
+    """Whatever its id is: a number, or the result of another."""
+    names = ["1"] if not given else ["a", "1"]
+    bench.send(*[(name, 4) for name in names])
+    bench.claim("t", 9)
+    for name in names:
+        state = bench.raw.hget(bench.keys["states"], name)
+        bench.raw.hset(bench.keys["states"], name, state + b" result=1")
+    bench.settle(settling_calls.ack(bench.keys, [(name, "t") for name in names], given))
+    assert bench.raw.hget(bench.keys["results"], "1") == b"acked %d " % bench.clock.now
+
+
+def test_a_batch_of_one_that_is_done_ends_the_failures_before(bench: Bench) -> None:
+    """Also the first batch of a query that Redis has forgotten."""
+    bench.queue.run(batch_calls.note_held(bench.keys, "query", 1))
+    bench.queue.run(batch_calls.note_suspected(bench.keys, "query", 3))
+    assert bench.queue.run(batch_calls.note_done(bench.keys, "query", 1)) == (1, 2)
+    assert bench.queue.run(batch_calls.note_done(bench.keys, "query", 1)) == (1, 2)
+    bench.raw.flushall()
+    assert bench.queue.run(batch_calls.note_half(bench.keys, "query", 0)).batch == 0

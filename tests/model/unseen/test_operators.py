@@ -105,6 +105,16 @@ def test_who_moves_nothing_wakes_no_one(bench: Bench) -> None:
     assert not bench.raw.exists(QueueKeys("rq", "to")["wake"])
 
 
+def test_nothing_is_moved_to_a_queue_that_was_deleted(bench: Bench) -> None:
+    bench.send(("m", 4))
+    to = QueueKeys("rq", "to")
+    call = choosing_calls.transfer(
+        bench.queue.sender(), to, opening="before", place="ready", ids=["m"], keep=False, **SAID
+    )
+    assert bench.queue.run(call._replace(reader=lambda reply: reply)) == [0, b"", b"", 0]
+    assert bench.claim("t") == ["m"]
+
+
 @pytest.mark.parametrize("unsaid", [1, 2])
 def test_what_is_said_no_more_holds_no_more(bench: Bench, unsaid: int) -> None:
     for number, names in enumerate((WRITTEN, WRITTEN[unsaid:])):

@@ -194,3 +194,12 @@ def test_failures_that_are_not_charged_count_as_well(bench: Bench) -> None:
     for name in "ab":
         bench.nack("t", name, delay=0, charge=False, counts=True)
     assert claimed(bench, "u") == []
+
+
+def test_who_waits_is_woken_for_a_failure_that_counts(bench: Bench) -> None:
+    configure(bench, distinct=2)
+    send(bench, "m")
+    bench.claim("t")
+    bench.raw.delete(bench.keys["wake"])
+    bench.nack("t", "m", delay=0, counts=True)
+    assert bench.raw.llen(bench.keys["wake"]) == 1
