@@ -67,6 +67,10 @@ class Bench:
         )  # fmt: skip
         self.settle(call)
 
+    def reply_to(self, call: Call[Any]) -> Any:
+        """What the script replies."""
+        return self.queue.run(call._replace(reader=lambda reply: reply))
+
     def sweep(self, limit: int) -> int:
         call = upkeep_calls.sweep(self.keys, limit=limit, seed=0.5, default_policy=self.queue.wire)
         return self.queue.run(call)

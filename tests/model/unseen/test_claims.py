@@ -12,7 +12,7 @@ from rq_dlq.core.batches import batches
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.sessions import calls as session_calls
-from rq_dlq.core.sessions.calls import Outgoing, Share
+from rq_dlq.core.sessions.calls import Ended, Outgoing, Share
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Call
 from rq_dlq.core.steps.step import MOST
@@ -416,7 +416,8 @@ def test_only_ids_are_looked_for_before_a_strict_commit(bench: Bench) -> None:
     bench.send(("0", 4))
     groups = [Outgoing(0, 0, packed((name, 4))) for name in "ab"]
     call = session_calls.commit(bench.queue.sender(), [Share(bench.keys, [], groups)], strict=True)
-    assert not any(bench.queue.run(call))
+    ended: Ended = bench.queue.run(call)
+    assert not any(ended)
     assert bench.claim("t", 9) == ["0", "a", "b"]
 
 

@@ -111,7 +111,7 @@ def test_nothing_is_moved_to_a_queue_that_was_deleted(bench: Bench) -> None:
     call = choosing_calls.transfer(
         bench.queue.sender(), to, opening="before", place="ready", ids=["m"], keep=False, **SAID
     )
-    assert bench.queue.run(call._replace(reader=lambda reply: reply)) == [0, b"", b"", 0]
+    assert bench.reply_to(call) == [0, b"", b"", 0]
     assert bench.claim("t") == ["m"]
 
 
@@ -271,7 +271,7 @@ def test_the_first_claim_after_a_pause_takes_what_is_there(bench: Bench) -> None
 
 def test_a_damaged_record_has_no_priority_to_change(bench: Bench) -> None:
     """The shortest one has."""
-    items = ["m", bytes((4,)), "whole", bytes((4,))]
+    items: list[Any] = ["m", bytes((4,)), "whole", bytes((4,))]
     bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items))
     assert bench.raw.hstrlen(bench.keys["messages"], "whole") == 8
     bench.raw.hset(bench.keys["messages"], "m", b"\x00" * 7)
@@ -296,7 +296,7 @@ def test_a_repeated_call_tells_how_many_were_leased(bench: Bench) -> None:
     bench.send(("a", 4), ("b", 4))
     bench.claim("t")
     call = choosing_calls.purge(bench.queue.sender(), place="ready", ids=["a", "b"])
-    replies = [bench.queue.run(call._replace(reader=lambda reply: reply)) for _ in range(2)]
+    replies = [bench.reply_to(call) for _ in range(2)]
     assert replies == [[1, b"", b"", 1]] * 2
 
 

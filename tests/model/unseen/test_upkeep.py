@@ -380,7 +380,7 @@ def test_who_passes_a_message_on_is_told_for_how_long(bench: Bench) -> None:
     bench.send(("m", 4))
     bench.claim("t")
     call = bench.queue.pass_on_call([("m", "t")])
-    assert bench.queue.run(call._replace(reader=lambda reply: reply)) == [b"passed_on 1000"]
+    assert bench.reply_to(call) == [b"passed_on 1000"]
 
 
 def test_a_call_whose_message_is_gone_reports_no_progress(bench: Bench) -> None:
