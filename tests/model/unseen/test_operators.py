@@ -12,6 +12,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.cancelling import calls as cancelling_calls
 from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.pages.calls import Page
@@ -286,7 +287,7 @@ def test_who_cancels_or_sends_again_what_is_of_a_later_form_is_told(bench: Bench
     bench.raw.hset(bench.keys["states"], "m", ">=1.4 x")
     cancel = cancelling_calls.cancel(bench.queue.sender(), id="m")
     assert bench.queue.run(cancel).word == "later"
-    assert bench.queue.run(bench.queue.send_call(("m", 4))) == {0: (None, False)}
+    assert bench.reply_to(bench.queue.send_call(("m", 4))) == [1, b"later"]
     assert bench.raw.hexists(bench.keys["messages"], "m")
     bench.raw.flushall()  # the audit cannot read it
 
@@ -316,3 +317,16 @@ def test_a_repeated_cancel_tells_again_who_holds_the_message(bench: Bench) -> No
     bench.claim("t")
     call = cancelling_calls.cancel(bench.queue.sender(), id="m")
     assert [bench.queue.run(call) for _ in range(2)] == [("cancelled", "t", '"c"')] * 2
+
+
+def test_who_remembers_the_groups_sees_that_one_is_muted(bench: Bench) -> None:
+    """By a count, which each change of a mute raises."""
+    bench.send(("m", 4))
+    bench.claim("t")
+    bench.settle(bench.queue.poison_call([("m", "t")]))
+    name = bench.raw.zrange(bench.keys["groups"], 0, 0)[0][:12].decode()
+    counts = []
+    for upto in (0, 0, None):
+        bench.queue.run(group_calls.mute(bench.keys, name, upto=upto))
+        counts.append(bench.raw.hget(bench.keys["counters"], "mutes"))
+    assert counts == [b"1", b"1", b"2"]
