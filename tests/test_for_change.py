@@ -25,10 +25,15 @@ def test_the_table_has_each_room_and_names_what_is_there() -> None:
     ("path", "tests", "without"),
     [
         ("rq_dlq/core/redrive/terms.py", ["behaviour/test_redrives.py"], "send"),
-        ("rq_dlq/core/settling/calls.py", ["behaviour/test_settle.py", "model/test_found.py"], "redrive"),
+        ("rq_dlq/core/settling/calls.py", ["behaviour/test_settle.py"], "redrive"),
+        (
+            "rq_dlq/core/cancelling/calls.py",
+            ["behaviour/test_cancel.py", "model/unseen/test_cut_off.py"],
+            "web",
+        ),
         ("rq_dlq/cli/top/__init__.py", ["cli/test_top.py"], "dlq"),
         ("rq_dlq/errors/guesses.py", ["test_guesses.py", "test_bad_input.py"], "redrive"),
-        ("lua/nack.lua", ["scripts/test_contract.py", "behaviour/test_settle.py"], "redrive"),
+        ("lua/nack.lua", ["scripts/test_contract.py", "behaviour/test_settle.py"], "redrives"),
         ("tests/behaviour/stepping.py", ["behaviour/test_streaming.py"], "test_send"),
         ("tests/test_ids.py", ["test_ids.py"], "send"),
         ("lua/README.md", ["test_docs.py"], "redrive"),

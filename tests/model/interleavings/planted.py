@@ -108,7 +108,7 @@ FAULTS = {
         "'-inf', now + 1000,",
     ),
     "a delay is too short": Fault(
-        "I5: m0 is due in 999 ms", 2, "deliveries", "lib/judge", "= now + delay\n", "= now + delay - 1\n"
+        "I5: m0 is due in 999 ms", 2, "deliveries", "lib/due_in", "= now + delay\n", "= now + delay - 1\n"
     ),
     "one redelivery too many": Fault(
         "I6: m0 is spent, and scheduled",
