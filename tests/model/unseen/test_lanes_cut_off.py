@@ -142,3 +142,21 @@ def test_who_is_parked_always_has_a_row(bench: Bench) -> None:
         bench.send_alike("m", dependency="bank")
         bench.stopped_at(bench.queue.claim_call("t"), n)
         assert rows(bench).keys() == {"m"}, f"stopped at {n}"
+
+
+def test_an_open_breaker_lets_one_through_also_while_it_closes(bench: Bench) -> None:
+    for n in bench.each_point():
+        bench.configure(breaker=BREAKER)
+        bench.send_alike("a", "b", "c", "d", dependency="bank")
+        bench.claim("t")
+        bench.nack("t", "a", counts=True)
+        assert bench.claim("u", 9) == []
+        bench.step(1_000)
+        (probe,) = bench.claim("v", 9)
+        has_more = bench.stopped_at(settling_calls.ack(bench.keys, [(probe, "v")]), n)
+        lane = json.loads(bench.raw.hget(bench.keys["lanes"], str(BANK)) or "{}")
+        passes = bench.raw.zcount(bench.keys["seats"], BANK, BANK)
+        assert passes <= 1 or "open" not in lane, f"stopped at {n}"
+        if not has_more:
+            assert passes == 2
+            audit(bench.raw, "q")

@@ -203,3 +203,12 @@ def test_who_waits_is_woken_for_a_failure_that_counts(bench: Bench) -> None:
     bench.raw.delete(bench.keys["wake"])
     bench.nack("t", "m", delay=0, counts=True)
     assert bench.raw.llen(bench.keys["wake"]) == 1
+
+
+def test_a_pause_by_hand_outlasts_the_next_probe(bench: Bench) -> None:
+    break_down(bench)
+    pause(bench)
+    bench.step(60_000)
+    assert claimed(bench, "v") == []
+    pause(bench, paused=False)
+    assert claimed(bench, "w") == ["a", "b"]
