@@ -406,3 +406,13 @@ def test_what_has_no_key_is_given_back_whatever_the_rate_of_keys(bench: Bench) -
     bench.claim("t")
     bench.settle(settling_calls.release(bench.keys, [("m", "t")]))
     assert bench.claim("u") == ["m"]
+
+
+def test_who_passes_a_message_on_twice_is_noted_once(bench: Bench) -> None:
+    """There is room for sixteen."""
+    bench.send(("m", 4))
+    for token in "tuv":
+        assert bench.claim(token) == ["m"]
+        bench.settle(bench.queue.pass_on_call([("m", token)], mark="deadbeef"))
+        bench.step(60_000)
+    assert bench.raw.hget(bench.keys["states"], "m").count(b"deadbeef") == 1
