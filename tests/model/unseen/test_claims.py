@@ -422,6 +422,7 @@ def test_only_ids_are_looked_for_before_a_strict_commit(bench: Bench) -> None:
 
 
 def test_who_gives_back_a_dead_letter_gives_back_no_token(bench: Bench) -> None:
+    """Nor takes one from what is given back in the same call."""
     bench.send(*[(name, 4) for name in "abcd"])
     bench.claim("t")
     bench.settle(bench.queue.poison_call([("a", "t")]))

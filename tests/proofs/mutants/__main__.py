@@ -60,12 +60,12 @@ def main(
     """Try all mutants, or those of some files."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that servers and forks are ended, too
     every = [found for file in files() for found in mutants(file)]
+    held = killers()
     chosen = [it for it in every if not names or it.file in names]
     if mutant is not None:
         chosen = [it for it in every if it.name == mutant]
     if known:
-        before = killers()
-        chosen = [it for it in chosen if it.mark in before]
+        chosen = [it for it in chosen if it.mark in held]
     if not chosen:
         message = "no such mutant: see --list"
         raise click.BadParameter(message)
@@ -83,9 +83,9 @@ def main(
     todo = [it for it in chosen if (old := results.of(it)) is None or old.outcome != "killed"]
     if seed is None:  # in no order, so that a run that is broken off has seen a fair part of each file
         random.Random(0).shuffle(todo)
-        held = killers()  # first, since they are quick; what is explained takes longest
+        # Those that are held are first, since they are quick; what is explained takes longest.
         todo.sort(key=lambda it: (results.of(it) is not None, is_explained(it), it.mark not in held))
-    only = set(killers().values()) if known else None
+    only = set(held.values()) if known else None
     found = _try(todo, results, limits, CORE if core else WHOLE, only)
     if not (drawn or known) and mutant is None:
         note_killers(every, results)
