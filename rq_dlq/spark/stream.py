@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import secrets
 import signal
@@ -51,6 +52,7 @@ class Driver:
         self._ahead: Future[None] | None = None
         self._given = Offset(self._drawn, {})  # the last one that Spark was given
         signal.signal(signal.SIGTERM, end_process)
+        atexit.register(self.stop)  # the signal may come as Spark's process enters `stop()`
 
     def initial(self) -> Offset:
         """The offset of a new query.
@@ -81,7 +83,8 @@ class Driver:
     def stop(self) -> None:
         """Release the batches that are claimed ahead, and stop renewing leases.
 
-        The batch that Spark was given stays leased, so that the query can be started again with it.
+        The batch that Spark was given stays leased, so that the query can be started again with it. A second
+        call does nothing.
         """
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._beside.shutdown(cancel_futures=True)

@@ -1,6 +1,6 @@
 """The version of the package, and the versions it works with."""
 
-__version__ = "0.1.0"
+__version__ = "0.1.1"
 
 OLDEST_SERVER = (6, 2)
 """The oldest Redis version that the scripts support; they support every Valkey version."""

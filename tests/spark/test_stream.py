@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -253,6 +255,34 @@ def test_a_stopped_query_gives_back_what_it_had_claimed_ahead(
     assert queue.stats().ready == 400
     run(spark, sink, tmp_path)
     assert (sink.ids, queue.stats().totals["acked"]) == (sorted(sent), 500)
+
+
+AS_SPARK_ENDS_IT = """
+import signal, sys
+from rq_dlq.spark import MESSAGE
+from rq_dlq.spark.options import StreamOptions
+from rq_dlq.spark.stream import StreamReader
+
+options = StreamOptions.of({"queue": "orders", "url": sys.argv[1], "maxMessagesPerTrigger": "100"})
+reader = StreamReader(options, MESSAGE)
+try:
+    reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    reader._driver._ahead.result()  # it has claimed ahead
+finally:
+    signal.raise_signal(signal.SIGTERM)
+    reader.stop()
+"""
+
+
+@streams
+def test_a_signal_as_its_process_stops_keeps_nothing_that_was_claimed_ahead(
+    broker: rq_dlq.Broker, redis_url: str
+) -> None:
+    """Spark closes the connection and sends a signal, which may come after the process has seen the first."""
+    queue = broker.queue("orders")
+    queue.send_many(range(500))
+    subprocess.run([sys.executable, "-c", AS_SPARK_ENDS_IT, redis_url], check=False)
+    assert (queue.stats().leased, queue.stats().ready) == (100, 400)
 
 
 @streams
