@@ -71,12 +71,16 @@ def query(
     *,
     checks: bool,
     between: str,
+    losses: int,
+    in_source: bool,
 ) -> StreamingQuery:
     """Start a stream of a queue into a sink that is idempotent by batch.
 
     Args:
         checks: what it holds, before.
-        between: what happens between its two writes, once in each epoch: killed, idle; empty: it has but one.
+        between: what happens between its two writes: killed, idle; empty: it has but one.
+        losses: in how many epochs, once in each.
+        in_source: the source calls the handler.
     """
     sink = Path(place) / "sink"
 
@@ -94,21 +98,27 @@ def query(
 
     def write_both(frame: DataFrame, epoch: int) -> None:
         passing("sinking")
-        with split(frame.select("id", "batch", "body").mapInArrow(HANDLERS[handler], BOTH)) as done:
+        if not in_source:
+            frame = frame.select("id", "batch", "body").mapInArrow(HANDLERS[handler], BOTH)
+        with split(frame) as done:
             check_held(done, url=options["url"])
             done.ok.select("id").write.mode("overwrite").parquet(
                 str(sink / f"epoch={epoch_key(frame, epoch)}")
             )
             mark = Path(place) / f"{between}-{epoch}"
-            if not mark.exists():
+            if not mark.exists() and len(list(mark.parent.glob(f"{between}-*"))) < losses:
                 mark.touch()
                 lose_an_executor(between)
                 passing(between)
             done.nack(url=options["url"])
 
-    frame = spark.readStream.format(FORMAT).option("queue", queue).options(**options).load()
-    writer = frame.writeStream.foreachBatch(write_both if between else write).option(
-        "checkpointLocation", str(Path(place) / "checkpoint")
+    source = spark.readStream.format(FORMAT).option("queue", queue).options(**options)
+    if in_source:
+        source = source.schema(BOTH).option("handler", f"{HANDLERS[handler].__module__}:{handler}")
+    writer = (
+        source.load()
+        .writeStream.foreachBatch(write_both if between else write)
+        .option("checkpointLocation", str(Path(place) / "checkpoint"))
     )
     return writer.start()
 
@@ -136,6 +146,8 @@ def stream(
     failures: int = 0,
     checks: bool = False,
     between: str = "",
+    losses: int = 0,
+    in_source: bool = False,
     options: dict[str, str],
 ) -> None:
     """Process a queue until nothing is left in it, by one query for each place; again after a failure."""
@@ -143,7 +155,10 @@ def stream(
     options = {"url": url, "maxWait": "200ms", "numPartitions": "2", **options}
 
     def start(place: str) -> StreamingQuery:
-        return query(spark, queue, place, handler, options, checks=checks, between=between)
+        return query(
+            spark, queue, place, handler, options,
+            checks=checks, between=between, losses=losses, in_source=in_source,
+        )  # fmt: skip
 
     queries = {place: start(place) for place in places}
     say("started")

@@ -22,7 +22,7 @@ IDLE = {
     "spark.dynamicAllocation.executorIdleTimeout": "1s",
     "spark.dynamicAllocation.cachedExecutorIdleTimeout": "1s",
 }
-KILLS, EPOCHS, EACH, ROWS = 20, 6, 100, 8_000
+KILLS, FEWER, EACH, ROWS = 20, 6, 100, 8_000
 LONG = 900.0  # seconds: executors come again, and epochs
 
 
@@ -33,14 +33,18 @@ def both(world: World, sent: list[str]) -> Tally:
     return Tally(found.sent, found.lost, found.duplicated + len({*output} & {*left}))
 
 
-def _epochs(world: World, between: str, epochs: int, **more: Any) -> None:
+def _epochs(
+    world: World, between: str, epochs: int, *, conf: dict[str, str] | None = None, in_source: bool = False
+) -> None:
     sent = world.send("orders", epochs * EACH)
     driver = world.stream(
         "orders",
         master=CLUSTER,
-        conf=SMALL | {"spark.task.maxFailures": "2"} | more.pop("conf", {}),  # what went does not come again
+        conf=SMALL | {"spark.task.maxFailures": "2"} | (conf or {}),  # what went does not come again
         handler="fickle",
         between=between,
+        losses=epochs,
+        in_source=in_source,
         failures=3 * epochs,
         maxMessagesPerTrigger=EACH,
         numPartitions=2,
@@ -54,13 +58,18 @@ def _epochs(world: World, between: str, epochs: int, **more: Any) -> None:
 
 
 def killed(world: World) -> None:
-    """An executor is killed in each epoch."""
+    """An executor is killed in each of the first epochs."""
     _epochs(world, "killed", KILLS)
+
+
+def killed_source(world: World) -> None:
+    """The same, and the source calls the handler."""
+    _epochs(world, "killed", FEWER, in_source=True)
 
 
 def taken_away(world: World) -> None:
     """Dynamic allocation takes the executors away, which are idle between the writes."""
-    _epochs(world, "idle", EPOCHS, conf=IDLE)
+    _epochs(world, "idle", FEWER, conf=IDLE)
 
 
 def tables(world: World) -> None:
@@ -102,6 +111,7 @@ def before(world: World) -> None:
 
 SCENARIOS = (
     Scenario("split", "executors SIGKILLed between two writes", "handlers answer otherwise", killed),
+    Scenario("split-source", "executors killed so", "handlers in the source answer otherwise", killed_source),
     Scenario("split-idle", "executors taken away between them", "handlers answer otherwise", taken_away),
     Scenario("tables", "executors SIGKILLed in a write and a read of a table", "", tables),
     Scenario("old-offsets", "a checkpoint without a format", "back within the lease", before),

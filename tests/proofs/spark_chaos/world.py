@@ -209,13 +209,18 @@ class World:
         handler: str = "",
         failures: int = 0,
         checks: bool = False,
-        between: str = "",
         **said: Any,
     ) -> Process:
-        """Start a driver that processes a queue, by a query for each place."""
-        driving = {
-            name: said.pop(name) for name in ("master", "conf", "die_at", "environment") if name in said
-        }
+        """Start a driver that processes a queue, by a query for each place.
+
+        What `said` has for neither the driver nor its losses are options of the source.
+        """
+
+        def taken(*names: str) -> dict[str, Any]:
+            return {name: said.pop(name) for name in names if name in said}
+
+        driving = taken("master", "conf", "die_at", "environment")
+        losing = taken("between", "losses", "in_source")
         return self.drive(
             "stream",
             queue=queue,
@@ -223,7 +228,7 @@ class World:
             handler=handler,
             failures=failures,
             checks=checks,
-            between=between,
+            **losing,
             options={name: str(value) for name, value in said.items()},
             **driving,
         )
