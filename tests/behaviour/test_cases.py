@@ -19,7 +19,7 @@ from tests.conftest import Clock
 from tests.each import each_afresh
 
 BEHAVIOUR = {row["id"]: row for row in load("behaviour")}
-NOT_WANTED = ("N", "optional", "S if groups are built", "S for strict-order mode")
+NOT_WANTED = ("N", "optional")
 RESTARTED = [case for case, function in CASES.items() if "server" in inspect.signature(function).parameters]
 
 

@@ -1,10 +1,10 @@
-"""ActiveMQ Artemis: what fails and comes back (ART-B31 to ART-B48)."""
+"""ActiveMQ Artemis: what fails and comes back (ART-B31 to ART-B51)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from rq_dlq import RedeliveryPolicy
+from rq_dlq import Message, PerKey, RedeliveryPolicy
 from tests.behaviour.cases.restartable import Restartable
 from tests.behaviour.helpers import AT_ONCE, after, bodies, counts, fail, one
 from tests.conftest import Clock
@@ -143,3 +143,31 @@ async def art_b48(broker: Any) -> None:
     for priority in range(10):
         await queue.send(priority, priority=priority)
     assert await bodies(queue) == list(range(9, -1, -1))
+
+
+async def art_b49(broker: Any) -> None:
+    """D: a key belongs to no consumer, and no two have its messages at once."""
+    consumers = [broker.queue("a", per_key=PerKey(order=True)) for _ in range(2)]
+    await consumers[0].send_many(Message(n, key="group") for n in range(100))
+    seen = []
+    for n in range(100):
+        first, second = consumers if n % 3 else consumers[::-1]
+        delivery = await one(first)
+        assert await second.claim(10) == []
+        seen.append(delivery.body)
+        await delivery.ack()
+    assert seen == list(range(100))
+
+
+async def art_b51(broker: Any) -> None:
+    queue = broker.queue("a", per_key=PerKey(order=True), redelivery=AT_ONCE)
+    await queue.send_many(Message(n, key="group") for n in range(3))
+    async with queue.session() as session:
+        assert [delivery.body for delivery in await session.claim(10)] == [0]
+        await session.rollback()
+    seen = []
+    while deliveries := await queue.claim(10):
+        assert len(deliveries) == 1
+        seen.append((deliveries[0].body, deliveries[0].charged))
+        await deliveries[0].ack()
+    assert seen == [(0, 1), (1, 0), (2, 0)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rq_dlq import RedeliveryPolicy
+from rq_dlq import Message, PerKey, RedeliveryPolicy
 from tests.behaviour.cases.restartable import Restartable
 from tests.behaviour.helpers import AT_ONCE, after, bodies, counts, fail, ids, one
 from tests.conftest import Clock
@@ -70,6 +70,22 @@ async def cls_b05(broker: Any, clock: Clock) -> None:
         clock.advance(late)
         await queue.maintain()
         assert await counts(queue) == {"ready": 1}
+
+
+async def cls_b07(broker: Any, clock: Clock) -> None:
+    policy = RedeliveryPolicy.activemq(initialRedeliveryDelay=2000)
+    queue = broker.queue("a", per_key=PerKey(order=True), redelivery=policy)
+    await queue.send_many(Message(body, key="consumer") for body in ("1st", "2nd"))
+    first = await one(queue)
+    await first.nack()
+    clock.advance("1.999s")
+    assert await queue.claim(10) == []
+    clock.advance("1ms")
+    seen = [first.body]
+    while deliveries := await queue.claim(10):
+        seen += [delivery.body for delivery in deliveries]
+        await queue.ack(deliveries)
+    assert seen == ["1st", "1st", "2nd"]
 
 
 async def cls_b08(broker: Any, clock: Clock) -> None:
