@@ -2,11 +2,11 @@
 
 Each row is a message of a queue; a handler makes a number of its body, and Parquet is the sink. `by_row` and
 `by_batch` are the recipe, with `split`, `check_held` and `nack`; nothing fails. `in the source`: the handler
-is an option of the stream, in place of `mapInArrow`. What else there is: the queue
-alone, into the format `noop`; Spark's own source `rate-micro-batch` into Parquet, whose rows nobody handles;
-and a Redis stream, read by XREADGROUP in `mapInArrow` and acked in the task, which loses rows where a task
-fails. Time and CPU are of so many whole batches, from the first that is warm, and of all processes. What
-Java compiles is in it.
+is an option of the stream, in place of `mapInArrow`. What else there is: the queue alone, into the format
+`noop`; Spark's own source `rate-micro-batch` into Parquet, whose rows nobody handles; and a Redis stream,
+read by XREADGROUP in `mapInArrow`: acked in the task, which loses rows where a task fails; and kept and acked
+when both outputs are written, as the recipe does, without dead letters. Time and CPU are of so many whole
+batches, from the first that is warm, and of all processes. What Java compiles is in it.
 
     python -m tests.benchmarks.spark_recipe --batches 20 --rounds 3
 """
@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -40,8 +41,9 @@ WARM_UP = 3  # batches
 NAME, GROUP = "bench", "tasks"
 BODY = b"19.90"
 OUT = "id string, batch string, total double, error_class string, error_message string"
-SUMS = "id string, total double"
+SUMS = "id string, total double, error string"
 PARTS = ("JVM", "tasks", "source", "driver", "Redis")
+PEER = "XREADGROUP, acked after the sink"
 Sink = Callable[[Any, int], None]
 
 
@@ -169,31 +171,62 @@ def recipe(handle: Any, url: str, out: Path) -> Sink:
     return sink
 
 
-def consumed(url: str, rows: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What a task does that reads a Redis stream by itself."""
+Job = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def consumed(url: str, rows: int, *, ack: bool) -> Job:
+    """What a task does that reads a Redis stream by itself.
+
+    Args:
+        ack: as it goes; otherwise it first reads what is pending since an attempt failed.
+    """
 
     def consume(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         raw: Any = redis.Redis.from_url(url)
         for batch in batches:
-            left, name = rows, f"task-{batch.column(0)[0].as_py()}"
+            left, name, last = rows, f"task-{batch.column(0)[0].as_py()}", ">" if ack else "0"
             while left:
-                found = raw.xreadgroup(GROUP, name, {"stream": ">"}, count=min(500, left))
-                entries = found[0][1] if found else []
+                found = raw.xreadgroup(GROUP, name, {"stream": last}, count=min(500, left))
+                if not found or not (entries := found[0][1]):
+                    last = ">"
+                    continue
                 ids = [entry_id.decode() for entry_id, _ in entries]
                 totals = [float(fields[b"body"]) for _, fields in entries]
-                yield pa.RecordBatch.from_pydict({"id": ids, "total": totals})
-                raw.xack("stream", GROUP, *ids)
+                errors = pa.nulls(len(ids), pa.string())
+                yield pa.RecordBatch.from_pydict({"id": ids, "total": totals, "error": errors})
+                if ack:
+                    raw.xack("stream", GROUP, *ids)
+                last = last if last == ">" else ids[-1]
                 left -= len(entries)
 
     return consume
 
 
-def by_xreadgroup(spark: Any, url: str, out: Path, stretch: Stretch) -> Cost:
+def acked(url: str) -> Job:
+    """A task that acks the entries that it gets."""
+
+    def ack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        raw: Any = redis.Redis.from_url(url)
+        for batch in batches:
+            ids = batch.column(0).to_pylist()
+            if ids:
+                raw.xack("stream", GROUP, *ids)
+            yield batch.slice(0, 0)
+
+    return ack
+
+
+def by_xreadgroup(spark: Any, url: str, out: Path, stretch: Stretch, *, safely: bool) -> Cost:
     """What jobs of two tasks take that read a Redis stream."""
-    job, epoch = consumed(url, ROWS // 2), 0
+    job, epoch = consumed(url, ROWS // 2, ack=not safely), 0
     while stretch.begin(epoch):
         rows = spark.range(0, 2, 1, 2).mapInArrow(job, SUMS)
-        rows.write.mode("overwrite").parquet(f"{out}/epoch={epoch}")
+        rows = rows.localCheckpoint() if safely else rows
+        rows.where("error is null").drop("error").write.mode("overwrite").parquet(f"{out}/epoch={epoch}")
+        if safely:
+            rows.where("error is not null").write.mode("overwrite").parquet(f"{out}/failed={epoch}")
+            rows.select("id").mapInArrow(acked(url), "id string").count()
+            rows.unpersist()
         epoch += 1
     return stretch.cost
 
@@ -236,9 +269,9 @@ def compare(path: str, batches: int, rounds: int) -> Table:
 
         return streamed(source, sink, Stretch(meter, batches))
 
-    def stream(out: Path) -> Cost:
+    def stream(out: Path, *, safely: bool = False) -> Cost:
         fill_stream(raw, ROWS * wanted)
-        found = by_xreadgroup(spark, url, out, Stretch(meter, batches))
+        found = by_xreadgroup(spark, url, out, Stretch(meter, batches), safely=safely)
         raw.flushall()
         return found
 
@@ -250,7 +283,8 @@ def compare(path: str, batches: int, rounds: int) -> Table:
         "the recipe, by_row": lambda out: messages(recipe(by_row(number, OUT), url, out)),
         "the recipe, by_batch": lambda out: messages(recipe(by_batch(numbers, OUT), url, out)),
         "the recipe, by_batch in the source": lambda out: messages(recipe(None, url, out), OUT, **handler),
-        "XREADGROUP in mapInArrow": stream,
+        "XREADGROUP, acked in the task": stream,
+        PEER: partial(stream, safely=True),
     }
     costs: dict[str, list[Cost]] = {name: [] for name in runs}
     for _ in range(rounds):
@@ -269,9 +303,9 @@ def medians(costs: list[Cost]) -> Cost:
 
 def shown(costs: dict[str, Cost], batches: int, rounds: int) -> Table:
     """As a table."""
-    peer = costs["XREADGROUP in mapInArrow"]
+    peer = costs[PEER]
     title = f"µs of CPU a row; medians of {rounds} rounds of {batches} batches of {ROWS:,} rows"
-    columns = (*PARTS, "all", "of XREADGROUP", "rows/s", "of XREADGROUP")
+    columns = (*PARTS, "all", "of the last", "rows/s", "of the last")
     table = Table("", *columns, title=title)
     for name, cost in costs.items():
         parts = [f"{cost.parts[part]:.1f}" for part in PARTS]
