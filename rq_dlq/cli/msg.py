@@ -56,8 +56,8 @@ def msg() -> None:
     """Read and manage messages, by their ids or by a condition.
 
     QUEUE may be a dead-letter or expiry queue. Without --place a command applies to messages that wait for
-    delivery: the ready and scheduled ones of `orders`. Leased messages can be listed and shown, but not
-    changed.
+    delivery: the ready and scheduled ones of `orders`. Leased messages can be listed and shown, and
+    cancelled.
     """
 
 

@@ -150,7 +150,8 @@ class BrokerRefused(RqDlqError):
 class CrossSlot(BrokerRefused):
     """One step concerns queues that the cluster keeps on different nodes; nothing was done.
 
-    Cause: on a Redis Cluster a session, a move or a redrive uses queues whose names have no common tag.
+    Cause: on a Redis Cluster a session, an ack that sends, a move or a redrive uses queues whose names have
+    no common tag.
 
     What to do: give these queues names with a common tag, such as `{shop}.orders` and `{shop}.mails`.
 
@@ -200,14 +201,14 @@ class DataLoss(RqDlqError):
 class KnownId(RqDlqError):
     """The queue already has a message with an id that must be new; that message was not changed.
 
-    Cause: `new=True`, and this id was sent before. The message may wait, be leased, or be a dead letter, or
-    its ack is remembered (`dedup_window`).
+    Cause: `new=True`, or an ack that sends, and this id was sent before. The message may wait, be leased, or
+    be a dead letter, or its ack is remembered (`dedup_window`).
 
     What to do: nothing, if it is the same message. `queue.explain(id)` says where it is. For another message
     use another id.
 
     Attributes:
-        ids: these ids. The other messages of the call, before or beside them, are in the queue.
+        ids: these ids. The other messages of the call are in the queue; an ack that sends has sent none.
         charge: False: an ack that sends was refused, so a handler that ends with this error is not charged.
 
     Examples:

@@ -125,7 +125,8 @@ ARGUMENTS: Mapping[str, str] = table(
         'a task that runs repeatedly has every="1h" or cron="0 7 * * mon-fri": @broker.task(every="1h")',
         "crontab interval periodic repeat run_every schedule",
     ),
-    ('the time to live is ttl="1h"', "expire expires expiration message_ttl result_ttl x_message_ttl"),
+    ('the time to live is ttl="1h"', "expire expires expiration message_ttl x_message_ttl"),
+    ('a queue keeps results for results="1h"', "keep_result result_expires result_ttl"),
     (
         _LEASE,
         "ack_timeout job_timeout lock_duration soft_time_limit time_limit timeout visibility",

@@ -14,10 +14,11 @@ with NULL is unknown. Names consist of letters, digits and _ . - $, so put a spa
 that is a keyword in double quotes. Other names that begin with JMS are refused.
 
     id priority size queue attempt delivery_count untried charged nacked lapsed released redriven redelivered
-    age (seconds since it was sent)      body, body.x.y (a JSON body and its parts)
+    age (seconds since it was sent)      body, body.x.y (a JSON body and its parts)      key dependency
     reason error message fingerprint original_queue died (seconds since its death): NULL unless it is dead
     JMSMessageID AMQUserID (id), JMSPriority AMQPriority (priority), JMSXDeliveryCount (attempt),
-    JMSRedelivered (redelivered), AMQSize (size)
+    JMSRedelivered (redelivered), AMQSize (size),
+    JMSXGroupID AMQGroupID (key)
     JMSTimestamp AMQTimestamp, JMSExpiration AMQExpiration: in milliseconds; 0: it never expires
     "x y"                                always the header of that name, even if a field has the same name
 

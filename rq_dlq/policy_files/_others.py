@@ -30,6 +30,10 @@ KNOWN_IDS: Final = (
 )
 COUNTED: Final = "the count is always in Redis before a consumer sees the message"
 INDEXED: Final = "no scan is needed: an index has the next expiry, and clients and workers check it"
+GROUPS: Final = (
+    "a group is a key: send(…, key=…) and per_key=PerKey(order=True); for an exclusive consumer give all "
+    "messages one key"
+)
 EMPTY: Final = "an empty queue is only a few counters, which can stay"
 CLAIMED: Final = "each claim specifies how many messages it takes"
 MEMORY: Final = (
@@ -57,8 +61,7 @@ ARTEMIS: Final = _reasons(
     ("no counterpart", "new messages never push out old ones", "default-ring-size"),
     ("no counterpart", "an acked message is removed; `rq-dlq peek` and browse() read without claiming",
      "default-non-destructive"),
-    ("no counterpart",
-     "messages are not bound to one consumer; a policy can limit a queue to one delivery at a time",
+    ("no counterpart", GROUPS,
      """default-exclusive-queue default-group-rebalance default-group-rebalance-pause-dispatch
      default-group-buckets default-group-first-key"""),
     ("no counterpart",
@@ -111,9 +114,10 @@ CLASSIC: Final = _reasons(
     ("no counterpart",
      "consumers claim, and a queue does not choose between them; a policy can limit them all together",
      """consumersBeforeDispatchStarts timeBeforeDispatchStarts lazyDispatch optimizedDispatch
-     useConsumerPriority allConsumersExclusiveByDefault dispatchPolicy messageGroupMapFactory
-     messageGroupMapFactoryType slowConsumerStrategy"""),
-    ("no counterpart", "there are no advisory messages; `rq-dlq queue ls` shows the counts",
+     useConsumerPriority dispatchPolicy slowConsumerStrategy"""),
+    ("no counterpart", GROUPS,
+     "allConsumersExclusiveByDefault messageGroupMapFactory messageGroupMapFactoryType"),
+    ("no counterpart", "there are no advisory messages: `queue ls` shows the counts, outcomes() the events",
      """advisoryForSlowConsumers advisoryForDiscardingMessages advisoryWhenFull advisoryForDelivery
      advisoryForConsumed advisoryForDispatched advisoryForFastProducers includeBodyForAdvisory
      sendAdvisoryIfNoConsumers advancedNetworkStatisticsEnabled advancedMessageStatisticsEnabled

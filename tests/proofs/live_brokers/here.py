@@ -28,8 +28,9 @@ Seen = dict[str, Any]
 
 @dataclass
 class Client:
-    """A consumer: what it holds by body, what its listener heard."""
+    """A consumer with a connection: what it holds by body, what its listener heard."""
 
+    broker: rq_dlq.Broker
     queue: Queue[str]
     session: Session[str]
     held: dict[str, Delivery[str]] = field(default_factory=dict)
@@ -46,8 +47,9 @@ class Here:
 
     def open(self, *, consumer: str, queue: str, **given: Any) -> None:
         """Declare what its settings say, and work if they say so; else the imported entries hold."""
-        made = self._broker.queue(queue, **declared(**given))
-        client = self._clients[consumer] = Client(made, made.session())
+        broker = rq_dlq.Broker(self._url)
+        made = broker.queue(queue, **declared(**given))
+        client = self._clients[consumer] = Client(broker, made, made.session())
         if "work" in given.get("streaming", {}):
             at_work = loop if given.get("loop") else partial(work, self._url)
             threading.Thread(target=at_work, args=(client, given), daemon=True).start()
@@ -55,10 +57,10 @@ class Here:
     def send(self, *, queue: str, body: str, consumer: str = "", **options: Any) -> str:
         """Send, by the consumer's session if one is named; spans are milliseconds."""
         spans = {name: options.pop(name) / 1000 for name in ("delay", "ttl") if name in options}
-        target = self._broker.queue(queue)
         if consumer:
-            return self._clients[consumer].session.send(target, body, **spans, **options)
-        return target.send(body, **spans, **options)
+            client = self._clients[consumer]
+            return client.session.send(client.broker.queue(queue), body, **spans, **options)
+        return self._broker.queue(queue).send(body, **spans, **options)
 
     def again(self, *, queue: str, body: str, id: str) -> None:
         """Send it a second time."""
@@ -120,7 +122,9 @@ class Here:
     def unsubscribe(self, *, consumer: str) -> None:
         """NATS Streaming; a queue has no members that it knows."""
 
-    disconnect = unsubscribe
+    def disconnect(self, *, consumer: str) -> None:
+        """NATS Streaming."""
+        self._clients[consumer].broker.close()
 
     def move(self, *, queue: str, to: str) -> None:
         """An operator."""

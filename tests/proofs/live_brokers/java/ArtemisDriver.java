@@ -70,9 +70,6 @@ public final class ArtemisDriver extends JmsDriver {
         if (ask.has("id")) {
             message.setStringProperty("_AMQ_DUPL_ID", ask.get("id").asText());
         }
-        if (ask.has("key")) {
-            message.setStringProperty("JMSXGroupID", ask.get("key").asText());
-        }
     }
 
     @Override

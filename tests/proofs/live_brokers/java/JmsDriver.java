@@ -103,6 +103,9 @@ abstract class JmsDriver {
         for (var header : (Iterable<Map.Entry<String, JsonNode>>) ask.path("headers")::fields) {
             message.setStringProperty(header.getKey(), header.getValue().asText());
         }
+        if (ask.has("key")) {
+            message.setStringProperty("JMSXGroupID", ask.get("key").asText());
+        }
         prepare(message, ask);
         var producer = client.session().createProducer(client.session().createQueue(ask.get("queue").asText()));
         var kept = ask.path("persistent").asBoolean(true) ? PERSISTENT : NON_PERSISTENT;

@@ -20,7 +20,6 @@ from tests.proofs.live_brokers.scenario import Scenarios, bodies, counts
 SCENARIOS = Scenarios("stan-")
 EACH_GETS_ALL = differs("one message goes to one consumer; a queue for each group, if each is to get all")
 ALWAYS_ALL = differs("a consumer gets all that is in the queue; there is no start position")
-LEASED = differs("nobody says that a consumer is gone: its lease ends; a worker that stops releases all")
 
 
 @SCENARIOS.add("six messages, two members of a group")
@@ -45,9 +44,7 @@ def killed(side: Side) -> Facts:
     return {"first": counts(taken), "other": counts(other.take(1, 8))}
 
 
-@SCENARIOS.add(
-    "a client that closes its connection, AckWait 2: when the other member gets its message", after=LEASED
-)
+@SCENARIOS.add("a client that closes its connection, AckWait 2: when the other member gets its message")
 def disconnected(side: Side) -> Facts:
     settings = {"ack_wait": 2, "group": "workers"}
     side.send("gone", "gone")

@@ -144,6 +144,10 @@ def _extend_claim(shop: Shop) -> None:
     shop.run(batch_calls.extend_claim(shop.queue._core.keys, [shop.token], lease=60_000))
 
 
+def _divide_claim(shop: Shop) -> None:
+    shop.run(batch_calls.divide_claim(shop.queue._core.keys, shop.token, to=f"{shop.token}2", keep=0))
+
+
 def _pass_on(shop: Shop) -> None:
     queue, held = shop.queue._core, [one._held for one in shop.held]
     shop.broker._run(settle.pass_on(queue, held, UnfitMessage("unfit"), mark="", takers=()))
@@ -188,6 +192,11 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[Shop], object]]] = {
     "ack_all": (LEASED, lambda shop: shop.run(session_calls.ack_all(shop.queue._core.keys, shop.pairs))),
     "commit": (LEASED, _commit),
     "extend_claim": (LEASED, _extend_claim),
+    "ack_claim": (
+        LEASED,
+        lambda shop: shop.broker._run(batches.ack_batch(shop.queue._core.keys, [shop.token])),
+    ),
+    "divide_claim": (LEASED, _divide_claim),
     "read_claim": (LEASED, _read_claim),
     "scan": (EVERYWHERE, _scan),
     "pause": (EVERYWHERE, lambda shop: (shop.queue.pause(), shop.queue.resume())),
@@ -229,13 +238,9 @@ WITHOUT = {
     "result": "it reads only what is kept of messages that are gone",
     "steer_redrive": "it reads only the record of a redrive",
     "delete": "it counts, then removes whole keys, whatever they hold",
-    **dict.fromkeys(
-        ("ack_claim", "divide_claim"),
-        "known fault: a message of the claim whose state was overwritten is orphaned, no sweep finds it",
-    ),
 }
 """The verbs that are not tried, and why."""
-REMOVES = {"ack", "ack_all", "cancel", "commit", "purge", "remove"}
+REMOVES = {"ack", "ack_all", "ack_claim", "cancel", "commit", "purge", "remove"}
 
 
 def _chosen(shop: Shop) -> Any:
