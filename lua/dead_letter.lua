@@ -9,9 +9,9 @@ if done then
 end
 -- needs: changed, each_chosen, remember_expiry, remember, bury, leave, attempts; keys: ready, scheduled, expired
 local index = ({ ready = ready, scheduled = scheduled, expired = expired })[place]
-return changed(each_chosen(index, 6, function(id, state, head, member)
+return changed(each_chosen(index, 6, function(id, state, head, member, _, at)
   remember_expiry(id, state)
   remember(id, 'dead_lettered', attempts(state), 0, by, reason)
   bury(id, state, head, 'dead', 'poison', { cause = 'dead_lettered', consumer = by, error = reason })
-  leave(id, index, member)
-end))
+  leave(id, at, member)
+end, nil, place == 'scheduled' and ready or nil))

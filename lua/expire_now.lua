@@ -7,4 +7,5 @@ if done then
   return changed_before()
 end
 -- needs: changed, each_chosen, expire_message; keys: ready, scheduled
-return changed(each_chosen(place == 'ready' and ready or scheduled, 4, expire_message))
+local is_ready = place == 'ready'
+return changed(each_chosen(is_ready and ready or scheduled, 4, expire_message, nil, not is_ready and ready or nil))

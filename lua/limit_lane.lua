@@ -3,7 +3,7 @@
 -- nothing is done.
 local number, name, limit = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]) -- name: the key; limit: messages; empty: the rule's
 local by, user = ARGV[4], ARGV[5]
--- needs: rule, read_lane, write_lane, let_in, note_audit
+-- needs: rule, read_lane, write_lane, let_in, note_audit; keys: settings
 local lane = read_lane(number)
 if limit and not rule.of_each then
   return -1
@@ -14,6 +14,7 @@ lane = lane or { of = 'key', name = name }
 lane.limit = limit
 write_lane(number, lane)
 if rule.limit < math.huge then
+  redis.call('HSET', settings, 'narrowed', 2) -- it may be lower than before (lib/narrow)
   let_in({ number })
 end
 note_audit('limited', by, user, 'chosen', 'key ' .. name .. (limit and ' to ' .. limit or ' as others'))

@@ -9,14 +9,14 @@ if done then
 end
 -- needs: changed, each_chosen, put, leave, with_priority, with_head, BLOCKED; keys: messages, ready, scheduled
 local index = place == 'ready' and ready or scheduled
-return changed(each_chosen(index, 5, function(id, state, head, member, score)
+return changed(each_chosen(index, 5, function(id, state, head, member, score, at)
   local record = redis.call('HGET', messages, id)
   if #record < 8 then -- it is damaged
     return false
   end
   record = with_priority(record, priority)
   head.priority, state.more = priority, with_head(state.more, record)
-  leave(id, index, member, put(id, state, head, place == 'scheduled' and (score < BLOCKED or score), nil, function()
+  leave(id, at, member, put(id, state, head, at == scheduled and (score < BLOCKED or score), nil, function()
     redis.call('HSET', messages, id, record)
   end))
-end))
+end, nil, place == 'scheduled' and ready or nil))

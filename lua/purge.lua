@@ -13,14 +13,14 @@ end
 -- needs: changed, each_chosen, ungroup, drop, leave, outcome; keys: ready, scheduled, dead, expired, counters
 local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
 local range = { limit = limit, score = score, member = member, last_score = last_score, last_member = last_member }
-local purged, next_score, next_member, leased = each_chosen(index, 9, function(id, state, head, row)
+local purged, next_score, next_member, leased = each_chosen(index, 9, function(id, state, head, row, _, at)
   if place == 'dead' then
     ungroup(state, row)
   end
   drop({ id })
-  leave(id, index, row)
+  leave(id, at, row)
   outcome('purged', id, head, state, 0)
-end, range)
+end, range, place == 'scheduled' and ready or nil)
 if purged > 0 then
   redis.call('HINCRBY', counters, 'purged', purged)
 end

@@ -14,9 +14,9 @@ if not is_there then
 end
 local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
 local how = { copies = keep == '1' }
-local moved, next_score, next_member, leased = each_chosen(index, 8, function(id, state, head, member)
-  return hand_over(id, state, head, index, member, by, reason, how)
-end)
+local moved, next_score, next_member, leased = each_chosen(index, 8, function(id, state, head, member, _, at)
+  return hand_over(id, state, head, at, member, by, reason, how)
+end, nil, place == 'scheduled' and ready or nil)
 if moved > 0 then
   wake_there()
 end

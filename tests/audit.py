@@ -18,7 +18,17 @@ NOTHING_LEFT = {
     *("redrives", "redriving", "audit", "gates", "lanes"),
 }
 OF_CALLS = {"claims", "leases", "seats"}  # while one of a cancelled message runs
-SETTINGS = {*WRITTEN, "version", "declared", "paused", "paused_until", "opening", "gated", "limited"}
+SETTINGS = {
+    *WRITTEN,
+    "version",
+    "declared",
+    "paused",
+    "paused_until",
+    "opening",
+    "gated",
+    "limited",
+    "narrowed",
+}
 GONE = ("acked", "purged", "cancelled", "discarded", "moved")
 TOTALS = {
     "birth", "rate_until", "sent", "nacked", "lapsed", "released", "passed_on", "redriven", "exhausted",

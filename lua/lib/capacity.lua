@@ -2,19 +2,19 @@
 -- leaves. A message that waits for its redelivery is not in flight; a dead letter that is claimed is. A value, not a
 -- function: every claim needs it, and to define a function costs Redis as much as a command. A claim ends here if the queue
 -- was deleted since the client opened it. `per_key`, `gated`: the settings of keys and of closed lanes; `paced`: whether
--- keys have a rate; `resumes`: when the pause ends, nil: it has no end, or the queue is not paused; `by_rate`: the messages
+-- keys have a rate; `narrowed`: whether lanes may have too many seats (lib/narrow); `resumes`: when the pause ends, nil: it has no end, or the queue is not paused; `by_rate`: the messages
 -- that the rate allows (lib/pace), nil: no rate.
 -- needs: now; keys: messages, ready, scheduled, dead, expired, settings; args: part, count, opening
--- gives: capacity, per_key, paced, gated, resumes, by_rate
-local capacity, per_key, paced, gated, resumes, by_rate = count, nil, nil, nil, nil, nil
+-- gives: capacity, per_key, paced, gated, narrowed, resumes, by_rate
+local capacity, per_key, paced, gated, narrowed, resumes, by_rate = count, nil, nil, nil, nil, nil, nil
 if part == 'live' then
   local values = redis.call(
-    'HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key', 'gated', 'paused_until', 'rate'
+    'HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key', 'gated', 'paused_until', 'rate', 'narrowed'
   )
   if opening ~= '' and values[3] ~= opening then
     return { now, -3 }
   end
-  per_key, gated = values[4], values[5]
+  per_key, gated, narrowed = values[4], values[5], values[8]
   paced = per_key and per_key:find('rate ', 1, true)
   local most = tonumber((values[2] or ''):match('^%d+$') or nil)
   resumes = values[1] == '1' and tonumber(values[6] or nil) or nil

@@ -31,7 +31,11 @@ local function tend()
   else
     unblock(open)
   end
-  redis.call('SET', tended, now .. ' ' .. after .. ' ' .. tend_seats(place), 'PX', KEPT)
+  local next_place = tend_seats(place)
+  redis.call('SET', tended, now .. ' ' .. after .. ' ' .. next_place, 'PX', KEPT)
+  if setting('narrowed') and next_place:find('^%-inf') and redis.call('HINCRBY', settings, 'narrowed', -1) <= 0 then
+    redis.call('HDEL', settings, 'narrowed') -- every seat was read since a rule allowed fewer (lib/tend_seats)
+  end
   local nobody_waits = rule.limit < math.huge or redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0
   if (setting('gated') or setting('limited')) and nobody_waits and redis.call('EXISTS', lanes, gates) == 0 then
     redis.call('HDEL', settings, 'gated', 'limited')

@@ -1,7 +1,7 @@
 -- The part of lib/tend that reads seats and passes, some per call: those go that no message should hold. Returns where the
 -- next call continues.
 --   place: the value that the last call returned; nil: from the front
--- needs: PASS, vacate, rows_of_range, seat_is_due, pass_is_due; keys: seats
+-- needs: PASS, setting, vacate, rows_of_range, seat_is_due, pass_is_due; keys: seats
 -- gives: tend_seats
 local SEATS = 100 -- seats that one call reads (I9)
 
@@ -24,6 +24,10 @@ local function tend_seats(place)
   end
   if #lost > 0 then
     vacate(lost)
+  end
+  if setting('narrowed') and #held > 0 then
+    -- needs: narrow
+    narrow(redis.call('ZMSCORE', seats, unpack(held)), held)
   end
   return (next_score == '' and '-inf' or next_score) .. ' ' .. next_member
 end

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import asdict
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ import pytest
 import rq_dlq
 from rq_dlq import InvalidInput, InvalidMessage, Message, PerKey, PolicyError, RedeliveryPolicy
 from rq_dlq._keys import QueueKeys
+from rq_dlq.core.choosing import changing
 from tests.behaviour.helpers import AT_ONCE, ids, keyed
+from tests.behaviour.stepping import drive
 from tests.conftest import Clock
 from tests.each import each, each_afresh
 from tests.model.driver import Driver
@@ -272,6 +275,66 @@ async def test_a_lane_moves_in_its_order(broker: Any) -> None:
     assert moved == ["a1", "a2", "a3"]
 
 
+async def handled(queue: Any) -> list[str]:
+    """The ids, each acked before the next claim."""
+    seen = []
+    while found := await queue.claim(9):
+        seen += [delivery.id for delivery in found]
+        await queue.ack(found)
+    return seen
+
+
+DIE: dict[str, tuple[Any, str]] = {
+    "dead": (partial(changing.dead_letter, reason="no"), "dlq"),
+    "expired": (changing.expire_now, "expired"),
+}
+
+
+@each_afresh("rule, end", list(product(["order", "order hold", "limit 1"], DIE)))
+async def test_a_lane_that_dies_comes_back_in_its_order(
+    rule: str, end: str, broker: Any, clock: Clock
+) -> None:
+    """Each script in a millisecond of its own: the redrive follows the order of the deaths."""
+    names = [f"a{n}" for n in range(6)]
+    queue = await shop(broker, rule, *names)
+    verb, place = DIE[end]
+
+    async def tick(_: str) -> None:
+        clock.advance("1ms")
+
+    choice = queue.select(key="a")._choice
+    assert await drive(broker, verb(queue._core, choice), tick) == len(names)
+    letters = getattr(queue, place)
+    assert [letter.id for letter in await letters.browse()] == names
+    await letters.redrive(all=True)
+    assert await handled(queue) == names
+
+
+@each_afresh("verb", ["move", "copy"])
+async def test_who_waits_where_a_lane_moves_to_gets_it_in_order(verb: str, broker: Any) -> None:
+    names = [f"a{n}" for n in range(6)]
+    queue = await shop(broker, ORDER, *names)
+    other, came = broker.queue("other", per_key=ORDER), []
+    await other.open()
+
+    async def look(_: str) -> None:
+        came.extend(await handled(other))
+
+    choice = queue.select(key="a")._choice
+    await drive(broker, changing.transfer(queue._core, choice, other._core, keep=verb == "copy"), look)
+    assert came + await handled(other) == names
+
+
+async def test_a_rule_over_a_full_queue_lets_other_keys_through(broker: Any, raw: Any) -> None:
+    """A claim blocks as many as it reads, and a hundred more."""
+    await shop(broker, None, *(f"a{n}" for n in range(500)), "b0")
+    queue = broker.queue("a", per_key=ORDER)
+    assert await ids(queue, 1) == ["a0"]
+    before = raw.info("commandstats")["cmdstat_evalsha"]["calls"]
+    assert await ids(queue, 1) == ["b0"]
+    assert raw.info("commandstats")["cmdstat_evalsha"]["calls"] - before <= 7
+
+
 async def test_an_undo_takes_back_who_is_blocked(broker: Any) -> None:
     queue = await shop(broker, ORDER, "a1", "a2")
     await queue.poison(await queue.claim(), "no")
@@ -312,6 +375,66 @@ async def test_a_rule_is_turned_on_and_off(broker: Any, raw: Any, clock: Clock) 
     await queue.claim()
     assert not raw.exists("rq:{a}:seats")
     assert raw.hget("rq:{a}:settings", "per_key") is None
+
+
+SEATS = {
+    "order": 1, "order hold": 1, "limit 1": 1, "limit 3": 3, "limit 8": 8, "fair 2": 2, "fair 4": 4,
+    "rate 1/m": 1, "order rate 1/m": 1, "limit 3 rate 1/m": 3,
+}  # fmt: skip
+
+
+@each_afresh("before", SEATS)
+async def test_a_rule_that_allows_fewer_holds_for_who_is_ready(before: str, broker: Any) -> None:
+    for number, (after, seats) in enumerate(SEATS.items()):
+        name = f"q{number}"
+        await broker.policies.set(name, per_key=before)
+        queue = broker.queue(name)
+        await queue.send_many([Message("", id=f"a{n}", key="a") for n in range(10)])
+        await queue.send("", id="b0", key="b")
+        await broker.policies.set(name, per_key=after)
+        claimed = [one for count in (1, 20, 20) for one in await ids(queue, count) if one != "b0"]
+        assert claimed == [f"a{n}" for n in range(10)][: len(claimed)], after
+        assert claimed, after
+        if not after.startswith("fair"):  # whose seats are free when they are handed out
+            assert len(claimed) <= seats, after
+
+
+async def test_a_lower_limit_of_a_key_holds_for_who_is_ready(broker: Any, raw: Any, clock: Clock) -> None:
+    queue = await shop(broker, PerKey(limit=3), "a1", "a2", "a3", "b1", "b2")
+    first = await queue.claim()
+    await queue.key("a").limit(1)
+    assert await ids(queue) == ["b1", "b2"]
+    assert (await queue.key("a").stats()).seats == 1
+    await queue.ack(first)
+    assert await ids(queue) == ["a2"]
+    settings = QueueKeys("rq", "a")["settings"]
+    for _ in range(3):  # all seats are read
+        assert bool(raw.hexists(settings, "narrowed")) == (_ < 2)
+        clock.advance("1s")
+        await queue.claim()
+    assert not raw.hexists(settings, "narrowed")
+
+
+@each_afresh("rule, end", list(product(["order", "limit 1"], ["ack", "poison", "release"])))
+async def test_who_was_delayed_and_is_due_goes_before_his_followers(
+    rule: str, end: str, broker: Any, clock: Clock
+) -> None:
+    """Also where no claim comes between: what frees the seat has to look."""
+    queue = broker.queue("a", per_key=rule)
+    await queue.send("", id="a1", key="a", delay="1s")
+    await queue.send_many([Message("", id=name, key="a") for name in ("a2", "a3")])
+    (a2,) = await queue.claim()
+    clock.advance("1s")
+    await (a2.poison("no") if end == "poison" else a2.release() if end == "release" else a2.ack())
+    assert await handled(queue) == (["a2", "a1", "a3"] if end == "release" else ["a1", "a3"])
+
+
+async def test_who_was_delayed_and_is_due_goes_before_who_is_sent_then(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a", per_key=ORDER)
+    await queue.send("", id="a1", key="a", delay="1s")
+    clock.advance("1s")
+    await queue.send("", id="a2", key="a")
+    assert await handled(queue) == ["a1", "a2"]
 
 
 async def test_a_long_record_has_its_lane(broker: Any, clock: Clock) -> None:

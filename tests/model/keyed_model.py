@@ -11,6 +11,8 @@ from rq_dlq.core.keyed.keyed import CANCELLED
 from tests.model.message_model import Message
 from tests.model.queue_settings import Settings
 
+MOVED = 200  # messages that a script makes ready before it gives a seat
+
 
 class KeyedModel:
     """The messages of a queue and their seats: `put` and `gone` alone change where one is.
@@ -73,13 +75,22 @@ class KeyedModel:
 
     def vacate(self, holder: str) -> None:
         """Its seat is given back, and the next of the lane is let in, behind all that is due by now."""
-        lane = self.seats.pop(holder, None)
+        lane = self.seats.get(holder)
         if lane is None:
             return
+        if self.blocked():
+            self.due_first()
+        del self.seats[holder]
         for first in self.blocked():
             if first.lane == lane and self.has_free_seat(lane):
                 self.seats[first.id] = lane
                 first.blocked, first.let_in = False, self.now + 1
+
+    def due_first(self) -> None:
+        """Before a seat is given: who was delayed, and is due by now, may be in front."""
+        due = [m for m in self.at("scheduled") if m.waits and m.due <= self.now][:MOVED]
+        for message in due:
+            self.put(message)
 
 
 def call_of(token: str, message_id: str) -> str:

@@ -81,14 +81,14 @@ class OperatedModel(Model):
             self.put(message)
             return True
 
-        return self.each_of("scheduled", ids, act)
+        return self.each_chosen("scheduled", ids, act, limit=0, let_in=False)
 
     def prioritize(self, place: str, ids: Sequence[str], priority: int) -> list[str]:
         """Another priority; who is blocked stays so, at another place of its lane."""
 
         def act(message: Message) -> None:
-            message.priority = priority
-            if place == "ready":
+            is_ready, message.priority = message.place == "ready", priority
+            if is_ready:
                 self.put(message)
 
         return self.each_of(place, ids, act)
@@ -99,6 +99,7 @@ class OperatedModel(Model):
         def act(original: Message) -> bool:
             if original.id in other.messages:
                 return False
+            waits = original.place == "scheduled"
             message = replace(
                 original, counts=original.counts.copy(), story=original.story.copy(), passed_on=None
             )
@@ -116,7 +117,7 @@ class OperatedModel(Model):
                 message.expires, message.delay = message.deadline, 0
                 message.counts.clear()
             other.messages[message.id] = message
-            other.put(message, waits=place == "scheduled")
+            other.put(message, waits=waits)
             other.totals["sent"] += 1
             return True
 

@@ -11,6 +11,7 @@ from rq_dlq.core.cancelling import calls as cancelling_calls
 from rq_dlq.core.choosing import calls as choosing_calls
 from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.groups.calls import GroupPage
+from rq_dlq.core.keyed.keyed import CANCELLED
 from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.steps.call import Call, Place, Sender
 from rq_dlq.core.upkeep import calls as upkeep_calls
@@ -151,7 +152,9 @@ class OperatorSteps:
             pass
 
     def reindex(self, limit: int) -> None:
-        """Where the indexes of what is over were deleted."""
+        """Where the indexes of what is over were deleted; the call of a cancelled message would hide one."""
+        if any(holder.startswith(CANCELLED) for holder in self.model.seats):
+            return
         lost = len(self.model.at("dead")) + len(self.model.at("expired"))
         self.model.totals.update({"reindexed": lost} if lost else {})
         for name in ("dead", "expired", "groups"):

@@ -59,6 +59,13 @@ class Model(KeyedModel):
     ) -> dict[int, str]:
         """Add messages, (id, priority) each; where those were that were known, by their number."""
         known, ttl = dict[int, str](), self.settings.allowed(ttl)
+        items = list(items)
+        if (
+            not delay
+            and self.settings.per_key
+            and any(n in self.lanes and not self.knows(n) for n, _ in items)
+        ):
+            self.due_first()
         for place, (message_id, priority) in enumerate(items):
             if self.knows(message_id):
                 known[place] = self.messages[message_id].place if message_id in self.messages else "acked"
@@ -437,14 +444,20 @@ class Model(KeyedModel):
         *,
         limit: int,
         before: float = float("inf"),
+        let_in: bool = True,
     ) -> list[str]:
         """Visit these, or else the first; the ids of those that were there when it was their turn.
 
         Where one leaves its lane, the next is let in. False from `visit`: it stays as it is.
+
+        Args:
+            let_in: also those that were scheduled, and became ready since, if there is a rule for keys.
         """
-        done = dict[str, bool]()
+        done, places = dict[str, bool](), {place}
+        if let_in and place == "scheduled" and self.settings.per_key:
+            places.add("ready")
         for message_id in ids or [m.id for m in self.at(place) if m.due <= before][:limit]:
             message = self.messages.get(message_id)
-            if message is not None and message.place == place and message_id not in done:
+            if message is not None and message.place in places and message_id not in done:
                 done[message_id] = visit(message) is not False
         return [message_id for message_id, was_changed in done.items() if was_changed]

@@ -55,6 +55,7 @@ BOUNDED = {
     "blocked",  # what a send or a promotion blocks: as places and moved
     "ended",  # the messages of a call that are done
     "given", "came", "new_seats",  # seats of a call's messages; let_in: MOST
+    "held",  # tend_seats: SEATS
     "due",  # unblock: MOST
     "passes",  # of a call's messages, or of a dependency: open_breaker's MOST
     "unset", "cells",  # the fields of a queue's settings
@@ -100,7 +101,14 @@ def test_every_key_and_argument_is_used(name: str) -> None:
 @each("name", NAMES)
 def test_every_call_is_a_literal_command_on_a_bound_key(name: str) -> None:
     script = SCRIPTS[name]
-    aliases = {"index", "source", "other", "delay > 0 and scheduled or ready"}  # chosen among the bound keys
+    aliases = {
+        "index",
+        "source",
+        "other",
+        "at",
+        "otherwise",
+        "delay > 0 and scheduled or ready",
+    }  # chosen among the bound keys
     bound = aliases.union(script.keys, script.families, there(script))
     for command, first in calls(script.source):
         assert re.fullmatch(r"'[A-Z]+'", command), f"{name}.lua calls {command}"

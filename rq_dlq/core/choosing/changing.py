@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 WAITING: Final[tuple[Index, ...]] = ("ready", "scheduled")
-# Blocked messages first: a removed one would let in the next, which would be skipped.
+# A whole purge begins with blocked messages: a removed one would let in the next, which would be skipped.
 TAKES: Final[Mapping[str, tuple[Index, ...]]] = {
     "redrive": ("dead", "expired"),
     "purge": (*reversed(WAITING), "dead", "expired"),
@@ -87,7 +87,7 @@ def change(
     leased = Leased(queue, choice)
     yield from leased.begin()
     waiting: list[tuple[QueueKeys, Place, Sequence[str]]] = []
-    all_first = all_first or choice.limit is not None
+    all_first = all_first or choice.limit is not None or (yield from _are_blocked(queue, choice, places))
     for some in _in_turn(choice, places):
         reading = read(queue, choice, STATE if whole else NOTHING, only=some, but=but)
         while page := (yield from following(reading)):
@@ -98,13 +98,29 @@ def change(
                     waiting.append((page.queue.keys, page.place, ids))
                 else:
                     yield from change_these(page.queue.keys, page.place, ids)
-    for chunk in sorted(waiting, key=lambda chunk: chunk[1] != "scheduled"):
+    for chunk in sorted(waiting, key=lambda chunk: chunk[1] == "scheduled"):
         yield from change_these(*chunk)
     return Changed(done, left + (yield from leased.end()))
 
 
+def _are_blocked(queue: QueueState[Any], choice: Choice, places: Sequence[Place]) -> Steps[bool]:
+    """Whether keys may block messages: the head of a key must be changed first, and lets in the next one.
+
+    If it were changed before the others were read, these would be missed; after them, they would overtake it.
+    """
+    if not {*WAITING} <= {*places}:
+        return False
+    for member in (yield from sources(queue, choice)):
+        if "key" in (yield queue_calls.heeded(member.keys)):
+            return True
+    return False
+
+
 def _in_turn(choice: Choice, places: Sequence[Place]) -> list[Sequence[Place]]:
-    """The places to read one after another; the first of all of them, if there is a limit."""
+    """The places to read one after another; the first of all of them, if there is a limit.
+
+    Scheduled messages are read before ready ones, so that one that becomes ready meanwhile is not missed.
+    """
     if choice.limit is not None or "scheduled" not in places:
         return [places]
     return [("scheduled",), [place for place in places if place != "scheduled"]]

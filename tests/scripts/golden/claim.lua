@@ -84,9 +84,11 @@ local function read_lane(number)
 end
 -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. As a time: the year 2248.
 local BLOCKED = 2 ^ 43
--- Lets in the heads of lanes. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
+-- Lets in the heads of lanes, once the messages that are due by now are at their places (`due_first`): one that was delayed
+-- may be the head. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
+--   leaving: as in lib/promote
 local made
-local function let_in(...)
+local function due_first(leaving)
   if not made then
     -- The id in a member of an index (lib/order describes the bytes before it).
     local function id_of(member)
@@ -298,11 +300,14 @@ local function let_in(...)
       return state.mark == '-' and member_of(id, head, state.due) == row
     end
     -- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
-    local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+    local FIELDS = {
+      redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+    }
     local found
     local function setting(name)
       found = found or redis.call(
-        'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+        'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+        'narrowed'
       )
       return found[FIELDS[name]]
     end
@@ -473,8 +478,138 @@ local function let_in(...)
         heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
       end
     end
+    -- Moves due messages from `scheduled` to `ready`. Only the index changes; the state stays the same. With a rule for keys, a
+    -- message with a key needs a seat of its lane; otherwise it is blocked there.
+    --   limit: of rows; nil: as many as a script moves before it gives a seat; more are due only if nothing claims (lib/behind)
+    --   leaving: ids whose seats the script gives back, and whose rows it is about to remove: they stay; nil: none
+    local MOVED = 200
+
+    local function promote(limit, leaving)
+      local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
+      local moved, members, blocked = {}, {}, {}
+      local blocks = #rows > 0 and setting('per_key') and (function()
+        -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
+        -- lane is blocked, and the lane is not closed. So no message overtakes a blocked one. Returns whether it may be ready; if
+        -- not, its row belongs in `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A
+        -- seat is a member of a set: taking one twice, or giving one back twice, changes nothing.
+        --   row: its own; a row of the same id may have been left behind by a script that was cut off
+        --   full: the lanes that were found full, for a call that only enters messages; nil: check each time
+        local function enter(id, row, lane, full)
+          if rule.limit == math.huge then
+            return true
+          end
+          local has_room = not (full and full[lane] or is_closed(lane))
+          if has_room then
+            local score = digits(BLOCKED + lane)
+            local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+            -- If keys have a rate, the head may wait past its slot, and leave: lib/pass_slots then lets in the new head.
+            has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
+          end
+          if has_room then
+            redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
+            return true
+          elseif full then
+            full[lane] = true
+          end
+          local own = redis.call('ZSCORE', seats, id)
+          if own and rule.interval then
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
+            end
+            -- If keys have a rate: whether a message that holds a seat of its lane may be ready now. If not, with ordered keys, also
+            -- its slot: the message keeps its seat and is due then, since no other message is let in before.
+            --   own: the score of its seat
+            local function comes_by_rate(id, lane, own)
+              local slot = own == lane and slot_of(lane)
+              if slot then
+                return false, rule.in_order and slot or nil
+              elseif own == lane then
+                local score = digits(lane) .. BY_RATE
+                if redis.call('ZCOUNT', seats, score, score) > 0 then
+                  return false
+                end
+                redis.call('ZADD', seats, score, id)
+              end
+              return true
+            end
+            return comes_by_rate(id, lane, tonumber(own))
+          end
+          return own ~= false -- its own seat counts as free
+        end
+        -- The head of a message whose state is `text` (lib/head_in). A long record is not read: the state has its head
+        -- (lib/head_word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if
+        -- it is of a later form.
+        local function head_of(id, text)
+          local birth, flags, expires, lane, needs = stated_head(text)
+          if birth then
+            if redis.call('HEXISTS', messages, id) == 0 then
+              return nil, false
+            elseif is_later('', text) then
+              return nil, true
+            end
+            return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
+          end
+          local record = redis.call('HGET', messages, id)
+          if not record then
+            return nil, false
+          elseif is_later(record, text) then
+            return nil, true
+          end
+          return read_record(record), false
+        end
+        -- The lane of a message with this state that is not leased, and whether the row is its own; otherwise a script that was cut
+        -- off left it behind. nil: it has no key, or is leased. A state that says dead may be left by a purge that was cut off.
+        local function waiting_lane(id, row, text)
+          if text and not text:find('^%a+/?%a* %-') then
+            return nil
+          end
+          local head = head_of(id, text)
+          if not (head and head.lane) then
+            return nil
+          end
+          return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
+        end
+        local full = {}
+        return function(row)
+          local id = id_of(row)
+          if leaving and leaving[id] then
+            return math.huge
+          end
+          local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
+          if not is_own then
+            return false
+          end
+          local may, slot = enter(id, row, lane, full)
+          return not may and (slot or BLOCKED + lane)
+        end
+      end)()
+      for i = 1, #rows, 2 do
+        local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
+        if lane and lane < math.huge then
+          blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
+        elseif not lane then
+          members[#members + 1] = rows[i]
+          local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
+          moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
+        end
+      end
+      if #blocked > 0 then
+        redis.call('ZADD', scheduled, unpack(blocked))
+      end
+      if #members > 0 then
+        redis.call('ZADD', ready, unpack(moved))
+        redis.call('ZREM', scheduled, unpack(members))
+      end
+      return #rows / 2
+    end
+    promote(nil, leaving)
     made = heads_in
   end
+end
+
+local function let_in(...)
+  due_first()
   made(...)
 end
 -- Gives back the seats that these messages hold, and lets in the next messages of their lanes.
@@ -483,18 +618,19 @@ local function vacate(ids)
     redis.call('ZREM', seats, unpack(ids))
     return
   end
-  local given, lanes, seen = {}, {}, {}
+  local given, leaving, lanes, seen = {}, {}, {}, {}
   for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
     if lane then
       lane = tonumber(lane)
       lane = lane - lane % 1 -- lib/BY_RATE
-      given[#given + 1] = ids[n]
+      given[#given + 1], leaving[ids[n]] = ids[n], true
       if not seen[lane] then
         lanes[#lanes + 1], seen[lane] = lane, true
       end
     end
   end
   if #given > 0 then
+    due_first(leaving)
     redis.call('ZREM', seats, unpack(given))
     let_in(lanes)
   end
@@ -539,11 +675,14 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return sound and found or nil
   end
-  local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+  local FIELDS = {
+    redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+  }
   local found
   local function setting(name)
     found = found or redis.call(
-      'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+      'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+      'narrowed'
     )
     return found[FIELDS[name]]
   end
@@ -704,12 +843,6 @@ if lapsed + fallen_due + outlived > 0 then
         local function seat_in(lane)
           return rule.interval and digits(lane) .. BY_RATE or digits(lane)
         end
-        -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-        -- lane is blocked, and the lane is not closed. So no message overtakes a blocked one. Returns whether it may be ready; if
-        -- not, its row belongs in `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A
-        -- seat is a member of a set: taking one twice, or giving one back twice, changes nothing.
-        --   row: its own; a row of the same id may have been left behind by a script that was cut off
-        --   full: the lanes that were found full, for a call that only enters messages; nil: check each time
         local function enter(id, row, lane, full)
           if rule.limit == math.huge then
             return true
@@ -718,7 +851,6 @@ if lapsed + fallen_due + outlived > 0 then
           if has_room then
             local score = digits(BLOCKED + lane)
             local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-            -- If keys have a rate, the head may wait past its slot, and leave: lib/pass_slots then lets in the new head.
             has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
           end
           if has_room then
@@ -733,9 +865,6 @@ if lapsed + fallen_due + outlived > 0 then
               local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
               return at and at > now and at <= now + rule.interval and at or nil
             end
-            -- If keys have a rate: whether a message that holds a seat of its lane may be ready now. If not, with ordered keys, also
-            -- its slot: the message keeps its seat and is due then, since no other message is let in before.
-            --   own: the score of its seat
             local function comes_by_rate(id, lane, own)
               local slot = own == lane and slot_of(lane)
               if slot then
@@ -1311,9 +1440,6 @@ if lapsed + fallen_due + outlived > 0 then
     local lane, needs = lanes_of(record)
     return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
   end
-  -- The head of a message whose state is `text` (lib/head_in). A long record is not read: the state has its head
-  -- (lib/head_word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if
-  -- it is of a later form.
   local function head_of(id, text)
     local birth, flags, expires, lane, needs = stated_head(text)
     if birth then
@@ -1541,10 +1667,10 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return looked
   end
-  -- Moves due messages from `scheduled` to `ready`. Only the index changes; the state stays the same. With a rule for keys, a
-  -- message with a key needs a seat of its lane; otherwise it is blocked there.
-  local function promote(limit)
-    local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
+  local MOVED = 200
+
+  local function promote(limit, leaving)
+    local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
     local moved, members, blocked = {}, {}, {}
     local blocks = #rows > 0 and setting('per_key') and (function()
       local LONGEST = 2 ^ 42 -- milliseconds
@@ -1639,8 +1765,6 @@ if lapsed + fallen_due + outlived > 0 then
         end
         return own ~= false -- its own seat counts as free
       end
-      -- The lane of a message with this state that is not leased, and whether the row is its own; otherwise a script that was cut
-      -- off left it behind. nil: it has no key, or is leased. A state that says dead may be left by a purge that was cut off.
       local function waiting_lane(id, row, text)
         if text and not text:find('^%a+/?%a* %-') then
           return nil
@@ -1657,6 +1781,9 @@ if lapsed + fallen_due + outlived > 0 then
       local full = {}
       return function(row)
         local id = id_of(row)
+        if leaving and leaving[id] then
+          return math.huge
+        end
         local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
         if not is_own then
           return false
@@ -1667,9 +1794,9 @@ if lapsed + fallen_due + outlived > 0 then
     end)()
     for i = 1, #rows, 2 do
       local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
-      if lane then
+      if lane and lane < math.huge then
         blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
-      else
+      elseif not lane then
         members[#members + 1] = rows[i]
         local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
         moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
@@ -1753,17 +1880,17 @@ end
 -- leaves. A message that waits for its redelivery is not in flight; a dead letter that is claimed is. A value, not a
 -- function: every claim needs it, and to define a function costs Redis as much as a command. A claim ends here if the queue
 -- was deleted since the client opened it. `per_key`, `gated`: the settings of keys and of closed lanes; `paced`: whether
--- keys have a rate; `resumes`: when the pause ends, nil: it has no end, or the queue is not paused; `by_rate`: the messages
+-- keys have a rate; `narrowed`: whether lanes may have too many seats (lib/narrow); `resumes`: when the pause ends, nil: it has no end, or the queue is not paused; `by_rate`: the messages
 -- that the rate allows (lib/pace), nil: no rate.
-local capacity, per_key, paced, gated, resumes, by_rate = count, nil, nil, nil, nil, nil
+local capacity, per_key, paced, gated, narrowed, resumes, by_rate = count, nil, nil, nil, nil, nil, nil
 if part == 'live' then
   local values = redis.call(
-    'HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key', 'gated', 'paused_until', 'rate'
+    'HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key', 'gated', 'paused_until', 'rate', 'narrowed'
   )
   if opening ~= '' and values[3] ~= opening then
     return { now, -3 }
   end
-  per_key, gated = values[4], values[5]
+  per_key, gated, narrowed = values[4], values[5], values[8]
   paced = per_key and per_key:find('rate ', 1, true)
   local most = tonumber((values[2] or ''):match('^%d+$') or nil)
   resumes = values[1] == '1' and tonumber(values[6] or nil) or nil
@@ -1825,11 +1952,14 @@ if part == 'live' then
 
     local function prepare_lanes(per_key, paced, gated, capacity)
       if gated and capacity > 0 then
-        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+        local FIELDS = {
+          redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+        }
         local found
         local function setting(name)
           found = found or redis.call(
-            'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+            'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+            'narrowed'
           )
           return found[FIELDS[name]]
         end
@@ -2265,11 +2395,14 @@ if part == 'live' then
         pass_gates()
       end
       if paced and capacity > 0 then
-        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+        local FIELDS = {
+          redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+        }
         local found
         local function setting(name)
           found = found or redis.call(
-            'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+            'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+            'narrowed'
           )
           return found[FIELDS[name]]
         end
@@ -2318,11 +2451,14 @@ if part == 'live' then
       end
       local at = tonumber((redis.call('GET', tended) or ''):match('^%d+') or 0)
       if at > now or now >= at + PAUSE then -- or the clock stepped back
-        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+        local FIELDS = {
+          redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+        }
         local found
         local function setting(name)
           found = found or redis.call(
-            'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+            'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+            'narrowed'
           )
           return found[FIELDS[name]]
         end
@@ -2705,6 +2841,62 @@ if part == 'live' then
           if #lost > 0 then
             vacate(lost)
           end
+          if setting('narrowed') and #held > 0 then
+            local function limit_of(number)
+              local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+              return lane and tonumber(lane.limit) or rule.limit
+            end
+            -- The messages that hold seats with these scores and are still ready: for each its id, its row, and the rank of that in `ready`.
+            local HOLDERS = 1000 -- that it reads (I9)
+
+            local function ready_holders(first, last)
+              local found = {}
+              for _, id in ipairs(redis.call('ZRANGEBYSCORE', seats, first, last, 'LIMIT', 0, HOLDERS)) do
+                local text = redis.call('HGET', states, id)
+                local head = head_of(id, text)
+                local row = head and member_of(id, head, parse_state(text, head.birth).due)
+                local rank = row and redis.call('ZRANK', ready, row)
+                if rank then
+                  found[#found + 1] = { id = id, row = row, rank = rank }
+                end
+              end
+              return found
+            end
+            local BY_RATE = '.5'
+            -- After a rule for keys, or the limit of a key, allows fewer messages at work than before: of the lanes in which a claim finds
+            -- seats, takes away those that are too many. Ready messages lose theirs and are blocked, the last ones first; a leased
+            -- message keeps its own until it is done.
+            --   held: for each id the score of its seat, or false
+            -- Returns `held` as it is then.
+            local function narrow_lane(lane)
+              local first, last = digits(lane), digits(lane) .. BY_RATE
+              local surplus = redis.call('ZCOUNT', seats, first, last) - limit_of(lane)
+              if surplus <= 0 then
+                return false
+              end
+              local holders = ready_holders(first, last)
+              table.sort(holders, function(one, other) return one.rank > other.rank end)
+              for n = 1, math.min(surplus, #holders) do
+                redis.call('ZREM', seats, holders[n].id) -- first: a cut-off script may leave a free seat, never one too many
+                redis.call('ZADD', scheduled, BLOCKED + lane, holders[n].row)
+                redis.call('ZREM', ready, holders[n].row)
+              end
+              return #holders > 0
+            end
+
+            local function narrow(held, ids)
+              local seen, any = {}, false
+              for _, score in ipairs(held) do
+                local lane = score and score - score % 1 -- lib/BY_RATE
+                if lane and not seen[lane] then
+                  seen[lane] = true
+                  any = narrow_lane(lane) or any
+                end
+              end
+              return any and redis.call('ZMSCORE', seats, unpack(ids)) or held
+            end
+            narrow(redis.call('ZMSCORE', seats, unpack(held)), held)
+          end
           return (next_score == '' and '-inf' or next_score) .. ' ' .. next_member
         end
         -- Repairs what a script that was cut off left behind in lanes: lets in blocked messages beside a free seat, makes blocked
@@ -2737,7 +2929,11 @@ if part == 'live' then
           else
             unblock(open)
           end
-          redis.call('SET', tended, now .. ' ' .. after .. ' ' .. tend_seats(place), 'PX', KEPT)
+          local next_place = tend_seats(place)
+          redis.call('SET', tended, now .. ' ' .. after .. ' ' .. next_place, 'PX', KEPT)
+          if setting('narrowed') and next_place:find('^%-inf') and redis.call('HINCRBY', settings, 'narrowed', -1) <= 0 then
+            redis.call('HDEL', settings, 'narrowed') -- every seat was read since a rule allowed fewer (lib/tend_seats)
+          end
           local nobody_waits = rule.limit < math.huge or redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0
           if (setting('gated') or setting('limited')) and nobody_waits and redis.call('EXISTS', lanes, gates) == 0 then
             redis.call('HDEL', settings, 'gated', 'limited')
@@ -2747,11 +2943,14 @@ if part == 'live' then
       end
       local lacking = per_key and not paced and per_key:find('^fair') and capacity - redis.call('ZCARD', ready) or 0
       if lacking > 0 then
-        local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+        local FIELDS = {
+          redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+        }
         local found
         local function setting(name)
           found = found or redis.call(
-            'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+            'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+            'narrowed'
           )
           return found[FIELDS[name]]
         end
@@ -2836,11 +3035,14 @@ if marked then
         end
         return sound and found or nil
       end
-      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+      local FIELDS = {
+        redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+      }
       local found
       local function setting(name)
         found = found or redis.call(
-          'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+          'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+          'narrowed'
         )
         return found[FIELDS[name]]
       end
@@ -2939,16 +3141,267 @@ local only_suspects = marked and #rows == 0
 local seated = true
 if per_key and #rows > 0 then
   local held = redis.call('ZMSCORE', seats, unpack(ids))
+  if narrowed then
+    local FIELDS = {
+      redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+    }
+    local found
+    local function setting(name)
+      found = found or redis.call(
+        'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+        'narrowed'
+      )
+      return found[FIELDS[name]]
+    end
+    local LONGEST = 2 ^ 42 -- milliseconds
+    local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+    local function interval_of(rate)
+      local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+      count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+      if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+        return nil
+      end
+      local interval = spans * UNITS[unit] / count
+      return interval > 0 and interval <= LONGEST and interval or nil
+    end
+    local per_key_text = setting('per_key') or ''
+    local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+    local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+    local interval = rate and interval_of(rate)
+    local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+    local is_read = seats_of_lane > 0 and (interval or not rate)
+    local rule = {
+      limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+      interval = is_read and interval or nil,
+    }
+    local function limit_of(number)
+      local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+      return lane and tonumber(lane.limit) or rule.limit
+    end
+    local function stated_head(text)
+      local at = text and text:find(' head=')
+      if at then
+        local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
+          local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+          return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+        end
+      end
+    end
+    local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
+
+    local function is_later(record, text)
+      return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+    end
+    local EXPIRES = 0x10
+    local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
+
+    local function lanes_in(text, first)
+      local lanes, at = {}, first + 2
+      for field = KEY, DEPENDENCY do
+        local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+        if f and number == field then
+          lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          at = at + 3 + high * 256 + low
+        end
+      end
+      return lanes[KEY], lanes[DEPENDENCY]
+    end
+    local HEADERS = 0x20
+
+    local function lanes_of(record)
+      local flags = record:byte(8)
+      if flags and math.floor(flags / HEADERS) % 2 == 1 then
+        return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+      end
+    end
+    local TRANSIENT = 0x80
+
+    local function unpack_number(text, first, width)
+      local value = 0
+      for i = first, first + width - 1 do
+        value = value * 256 + text:byte(i)
+      end
+      return value
+    end
+
+    local function has_expiry(record)
+      return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+    end
+
+    local function as_head(birth, flags, expires, lane, needs)
+      return {
+        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+        lane = lane, needs = needs,
+      }
+    end
+
+    local function read_record(record)
+      if #record < 14 and (#record < 8 or has_expiry(record)) then
+        return { birth = 0, priority = 4 }
+      end
+      local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+      local lane, needs = lanes_of(record)
+      return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
+    end
+    local function head_of(id, text)
+      local birth, flags, expires, lane, needs = stated_head(text)
+      if birth then
+        if redis.call('HEXISTS', messages, id) == 0 then
+          return nil, false
+        elseif is_later('', text) then
+          return nil, true
+        end
+        return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
+      end
+      local record = redis.call('HGET', messages, id)
+      if not record then
+        return nil, false
+      elseif is_later(record, text) then
+        return nil, true
+      end
+      return read_record(record), false
+    end
+    local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+    local MORE = ' [%w_]+=%S*'
+    local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
+
+    local function new_state(due)
+      return {
+        part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+        deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+      }
+    end
+
+    local function parse_state(text, birth)
+      local s = new_state(math.floor(birth / 4096))
+      local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+      if text then
+        part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+          text:match(STATE)
+      end
+      if part and (more == '' or more:gsub(MORE, '') == '') then
+        s.part, s.reason, s.mark, s.token = part, reason, mark, token
+        local at = tonumber(due)
+        s.due = at > 0 and at < LATER and at or s.due
+        s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+        s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+        s.delay, s.more = tonumber(delay), more
+      end
+      return s
+    end
+
+    local function format_state(s)
+      local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+      return table.concat({
+        part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+      }, ' ') .. s.more
+    end
+
+    local function expiry_of(head, state)
+      if state.redriven == 0 then
+        return head.expires
+      end
+      return tonumber(state.more:match(' expires=(%d+)') or nil)
+    end
+
+    local function pack_number(value, width)
+      local g = value % 256
+      value = (value - g) / 256
+      local f = value % 256
+      value = (value - f) / 256
+      local e = value % 256
+      value = (value - e) / 256
+      local d = value % 256
+      value = (value - d) / 256
+      local c = value % 256
+      value = (value - c) / 256
+      local b = value % 256
+      return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
+    end
+    local BAND = 2 ^ 42
+
+    local function score_of(priority, due)
+      return (9 - priority) * BAND + due
+    end
+
+    local function order_of(head, due)
+      local number = head.birth % 4096
+      local last = number % 256
+      if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
+        return string.char(16 + (number - last) / 256)
+      end
+      return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+    end
+
+    local function member_of(id, head, due)
+      return order_of(head, due) .. string.char(head.birth % 256) .. id
+    end
+    local HOLDERS = 1000 -- that it reads (I9)
+
+    local function ready_holders(first, last)
+      local found = {}
+      for _, id in ipairs(redis.call('ZRANGEBYSCORE', seats, first, last, 'LIMIT', 0, HOLDERS)) do
+        local text = redis.call('HGET', states, id)
+        local head = head_of(id, text)
+        local row = head and member_of(id, head, parse_state(text, head.birth).due)
+        local rank = row and redis.call('ZRANK', ready, row)
+        if rank then
+          found[#found + 1] = { id = id, row = row, rank = rank }
+        end
+      end
+      return found
+    end
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+    local function digits(number)
+      return string.format(WHOLE, number)
+    end
+    local BY_RATE = '.5'
+    local function narrow_lane(lane)
+      local first, last = digits(lane), digits(lane) .. BY_RATE
+      local surplus = redis.call('ZCOUNT', seats, first, last) - limit_of(lane)
+      if surplus <= 0 then
+        return false
+      end
+      local holders = ready_holders(first, last)
+      table.sort(holders, function(one, other) return one.rank > other.rank end)
+      for n = 1, math.min(surplus, #holders) do
+        redis.call('ZREM', seats, holders[n].id) -- first: a cut-off script may leave a free seat, never one too many
+        redis.call('ZADD', scheduled, BLOCKED + lane, holders[n].row)
+        redis.call('ZREM', ready, holders[n].row)
+      end
+      return #holders > 0
+    end
+
+    local function narrow(held, ids)
+      local seen, any = {}, false
+      for _, score in ipairs(held) do
+        local lane = score and score - score % 1 -- lib/BY_RATE
+        if lane and not seen[lane] then
+          seen[lane] = true
+          any = narrow_lane(lane) or any
+        end
+      end
+      return any and redis.call('ZMSCORE', seats, unpack(ids)) or held
+    end
+    held = narrow(held, ids)
+  end
   for n, row in ipairs(rows) do
     held[n] = held[n] and (not paced or held[n] % 1 > 0) -- lib/BY_RATE
     seated = seated and (held[n] or row:byte() > 15) -- with a key, a row never has the short form (lib/order)
   end
   if not seated then
-    local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+    local FIELDS = {
+      redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+    }
     local found
     local function setting(name)
       found = found or redis.call(
-        'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+        'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+        'narrowed'
       )
       return found[FIELDS[name]]
     end
@@ -3213,11 +3666,30 @@ if per_key and #rows > 0 then
       end
       return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
     end
+    local HOLDERS = 1000 -- that it reads (I9)
+
+    local function ready_holders(first, last)
+      local found = {}
+      for _, id in ipairs(redis.call('ZRANGEBYSCORE', seats, first, last, 'LIMIT', 0, HOLDERS)) do
+        local text = redis.call('HGET', states, id)
+        local head = head_of(id, text)
+        local row = head and member_of(id, head, parse_state(text, head.birth).due)
+        local rank = row and redis.call('ZRANK', ready, row)
+        if rank then
+          found[#found + 1] = { id = id, row = row, rank = rank }
+        end
+      end
+      return found
+    end
+    local function id_of(member)
+      return member:sub(member:byte(1) < 16 and 9 or 3)
+    end
     -- Of the rows that a claim may take, with their ids and states, those of messages that have no key, or a seat. A message
     -- with a key but no seat gets one, or is blocked: keys had no rule when it became ready, or another program made it ready.
-    -- If messages that were sent later hold the seats and are still ready, it takes over the seat of one, which is blocked.
+    -- If messages that were sent later hold the seats and are still ready, it takes over the seat of one, which is blocked. If any
+    -- was blocked, it reads a hundred rows more, so that few claims are enough.
     --   held: for each its lane, if it has a seat
-    local MOST = 100 -- holders that it reads (I9)
+    local AHEAD = 100 -- rows (I9)
 
     local function block(lane, row)
       redis.call('ZADD', scheduled, BLOCKED + lane, row)
@@ -3227,46 +3699,51 @@ if per_key and #rows > 0 then
     -- Whether a message takes over a seat: of the holders that are still ready and behind it, the last one loses its seat, so that
     -- no holder passes another. `displaced` has the ids of the messages that lose theirs.
     local function takes_over(id, row, lane, displaced)
-      local furthest, loser, its_row = redis.call('ZRANK', ready, row) or math.huge, nil, nil
-      for _, other in ipairs(redis.call('ZRANGEBYSCORE', seats, seat_in(lane), seat_in(lane), 'LIMIT', 0, MOST)) do
-        local text = redis.call('HGET', states, other)
-        local head = head_of(other, text)
-        local other_row = head and member_of(other, head, parse_state(text, head.birth).due)
-        local rank = other_row and redis.call('ZRANK', ready, other_row) or -1
-        if rank > furthest then
-          furthest, loser, its_row = rank, other, other_row
+      local furthest, loser = redis.call('ZRANK', ready, row) or math.huge, nil
+      for _, holder in ipairs(ready_holders(seat_in(lane), seat_in(lane))) do
+        if holder.rank > furthest then
+          furthest, loser = holder.rank, holder
         end
       end
       if not loser then
         return false
       end
-      redis.call('ZREM', seats, loser) -- first: a cut-off script may leave a free seat, never one too many
+      redis.call('ZREM', seats, loser.id) -- first: a cut-off script may leave a free seat, never one too many
       redis.call('ZADD', seats, seat_in(lane), id)
-      block(lane, its_row)
-      displaced[loser] = true
+      block(lane, loser.row)
+      displaced[loser.id] = true
+      return true
+    end
+
+    -- Blocks a message that has no seat and gets none; whether it did.
+    local function must_wait(row, id, text, displaced)
+      local lane, is_own = waiting_lane(id, row, text)
+      if not lane or is_own and (enter(id, row, lane) or takes_over(id, row, lane, displaced)) then
+        return false
+      end
+      block(lane, row) -- lib/let_in drops a row that is not its message's own
+      if rule.interval then
+        redis.call('ZREM', seats, id) -- it was ready before keys had a rate
+      end
       return true
     end
 
     local function with_seats(held, rows, ids, texts)
-      local blocked, displaced = {}, {}
+      local blocked, displaced, any = {}, {}, false
       for n, row in ipairs(rows) do
-        local id = ids[n]
-        local lane, is_own
-        if not held[n] then
-          lane, is_own = waiting_lane(id, row, texts[n])
-        end
-        if lane and not (is_own and (enter(id, row, lane) or takes_over(id, row, lane, displaced))) then
-          block(lane, row) -- lib/let_in drops a row that is not its message's own
-          blocked[n] = true
-          if rule.interval then
-            redis.call('ZREM', seats, id) -- it was ready before keys had a rate
-          end
-        end
+        blocked[n] = not held[n] and must_wait(row, ids[n], texts[n], displaced)
+        any = any or blocked[n]
       end
       local kept, names, lines = {}, {}, {}
       for n, id in ipairs(ids) do -- an id has a second row, nearer the front, if a script was cut off
         if not blocked[n] and not displaced[id] then
           kept[#kept + 1], names[#names + 1], lines[#lines + 1] = rows[n], id, texts[n]
+        end
+      end
+      for _, row in ipairs(any and redis.call('ZRANGE', ready, #kept, #kept + AHEAD - 1) or {}) do
+        local id = id_of(row)
+        if row:byte() < 16 and not redis.call('ZSCORE', seats, id) then -- a key has the long form (lib/order)
+          must_wait(row, id, redis.call('HGET', states, id), displaced)
         end
       end
       return kept, names, lines
@@ -3278,11 +3755,14 @@ end
 local passed = true
 if gated and #rows > 0 then
   local PASS = '\1'
-  local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+  local FIELDS = {
+    redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+  }
   local found
   local function setting(name)
     found = found or redis.call(
-      'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+      'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+      'narrowed'
     )
     return found[FIELDS[name]]
   end
@@ -3669,11 +4149,14 @@ for place = 1, #ids do
         end
         return false
       end
-      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+      local FIELDS = {
+        redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+      }
       local found
       local function setting(name)
         found = found or redis.call(
-          'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+          'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+          'narrowed'
         )
         return found[FIELDS[name]]
       end
@@ -4148,11 +4631,14 @@ for place = 1, #ids do
       mortal[#mortal + 1] = id
     end
     if not records[place] then -- left behind by a send or a purge that was cut off
-      local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+      local FIELDS = {
+        redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+      }
       local found
       local function setting(name)
         found = found or redis.call(
-          'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+          'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+          'narrowed'
         )
         return found[FIELDS[name]]
       end
@@ -4217,11 +4703,14 @@ end
 local let_in_since, unwatched = per_key and capacity > 0, false
 if let_in_since then
   if (paced or per_key:find('^fair')) and #chosen > 0 then
-    local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+    local FIELDS = {
+      redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+    }
     local found
     local function setting(name)
       found = found or redis.call(
-        'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+        'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+        'narrowed'
       )
       return found[FIELDS[name]]
     end

@@ -2,7 +2,8 @@
 -- that the queue's own program declared. If the settings have changed since that client read them, nothing is written and
 -- the client reads them again. Fields that are not passed stay as they are. If keys lose their rule, `per_key` is off until
 -- no message is blocked (lib/tend). If keys get a rule or a rate, or the queue gets a breaker, it must be opened again, so
--- that no program continues that does not know these. Returns 1, or 0 if the client must read again.
+-- that no program continues that does not know these. If keys have fewer seats than before, claims look for those that are too
+-- many until lib/tend has read all seats twice, of which once is whole. Returns 1, or 0 if the client must read again.
 local version, version_before, declared_before = ARGV[1], ARGV[2], ARGV[3]
 -- items from ARGV[4]: name of a field, value (empty: not set)
 local settings = KEYS[1]
@@ -10,6 +11,12 @@ local known = redis.call('HMGET', settings, 'version', 'declared', 'per_key', 'o
 if (known[1] or '') ~= version_before or (known[2] or '') ~= declared_before then
   return 0
 end
+
+-- How many seats a rule for keys gives to a lane (lib/rule).
+local function seats_by(rule)
+  return tonumber(rule:match('^limit (%d+)') or rule:match('^fair (%d+)')) or rule == 'off' and math.huge or 1
+end
+
 local unset, cells = {}, { 'version', version }
 for i = 4, #ARGV, 2 do
   local name, value = ARGV[i], ARGV[i + 1]
@@ -19,6 +26,9 @@ for i = 4, #ARGV, 2 do
     value = 'off'
   elseif (was_off or gets_rate) and value ~= '' and known[4] then
     cells[#cells + 1], cells[#cells + 2] = 'opening', known[4] .. 'k'
+  end
+  if name == 'per_key' and value ~= '' and known[3] and seats_by(value) < seats_by(known[3]) then
+    cells[#cells + 1], cells[#cells + 2] = 'narrowed', 2
   end
   if value == '' then
     unset[#unset + 1] = name

@@ -57,18 +57,25 @@ local function member_of(id, head, due)
   return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
 -- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
-local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+local FIELDS = {
+  redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+}
 local found
 local function setting(name)
   found = found or redis.call(
-    'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+    'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+    'narrowed'
   )
   return found[FIELDS[name]]
 end
 -- Moves due messages from `scheduled` to `ready`. Only the index changes; the state stays the same. With a rule for keys, a
 -- message with a key needs a seat of its lane; otherwise it is blocked there.
-local function promote(limit)
-  local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
+--   limit: of rows; nil: as many as a script moves before it gives a seat; more are due only if nothing claims (lib/behind)
+--   leaving: ids whose seats the script gives back, and whose rows it is about to remove: they stay; nil: none
+local MOVED = 200
+
+local function promote(limit, leaving)
+  local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
   local moved, members, blocked = {}, {}, {}
   local blocks = #rows > 0 and setting('per_key') and (function()
     -- The milliseconds between two messages by a rate: N/SPAN, such as 100/s or 5/10m; nil: it cannot be read: no limit.
@@ -389,6 +396,9 @@ local function promote(limit)
     local full = {}
     return function(row)
       local id = id_of(row)
+      if leaving and leaving[id] then
+        return math.huge
+      end
       local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
       if not is_own then
         return false
@@ -399,9 +409,9 @@ local function promote(limit)
   end)()
   for i = 1, #rows, 2 do
     local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
-    if lane then
+    if lane and lane < math.huge then
       blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
-    else
+    elseif not lane then
       members[#members + 1] = rows[i]
       local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
       moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]

@@ -188,6 +188,27 @@ local function stated_head(text)
     end
   end
 end
+-- The head of a message whose state is `text` (lib/head_in). A long record is not read: the state has its head
+-- (lib/head_word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if
+-- it is of a later form.
+local function head_of(id, text)
+  local birth, flags, expires, lane, needs = stated_head(text)
+  if birth then
+    if redis.call('HEXISTS', messages, id) == 0 then
+      return nil, false
+    elseif is_later('', text) then
+      return nil, true
+    end
+    return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
+  end
+  local record = redis.call('HGET', messages, id)
+  if not record then
+    return nil, false
+  elseif is_later(record, text) then
+    return nil, true
+  end
+  return read_record(record), false
+end
 -- The id in a member of an index (lib/order describes the bytes before it).
 local function id_of(member)
   return member:sub(member:byte(1) < 16 and 9 or 3)
@@ -196,11 +217,14 @@ end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
-local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+local FIELDS = {
+  redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+}
 local found
 local function setting(name)
   found = found or redis.call(
-    'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+    'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+    'narrowed'
   )
   return found[FIELDS[name]]
 end
@@ -211,9 +235,11 @@ local function read_json(text)
 end
 -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. As a time: the year 2248.
 local BLOCKED = 2 ^ 43
--- Lets in the heads of lanes. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
+-- Lets in the heads of lanes, once the messages that are due by now are at their places (`due_first`): one that was delayed
+-- may be the head. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
+--   leaving: as in lib/promote
 local made
-local function let_in(...)
+local function due_first(leaving)
   if not made then
     -- The head of a message: the part of its record that the scripts need, from its record and state. The state of a long one
     -- has it (lib/head_word), and that counts: if a change of priority was cut off, the record may have the old one.
@@ -424,8 +450,117 @@ local function let_in(...)
         heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
       end
     end
+    -- Moves due messages from `scheduled` to `ready`. Only the index changes; the state stays the same. With a rule for keys, a
+    -- message with a key needs a seat of its lane; otherwise it is blocked there.
+    --   limit: of rows; nil: as many as a script moves before it gives a seat; more are due only if nothing claims (lib/behind)
+    --   leaving: ids whose seats the script gives back, and whose rows it is about to remove: they stay; nil: none
+    local MOVED = 200
+
+    local function promote(limit, leaving)
+      local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
+      local moved, members, blocked = {}, {}, {}
+      local blocks = #rows > 0 and setting('per_key') and (function()
+        -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
+        -- lane is blocked, and the lane is not closed. So no message overtakes a blocked one. Returns whether it may be ready; if
+        -- not, its row belongs in `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A
+        -- seat is a member of a set: taking one twice, or giving one back twice, changes nothing.
+        --   row: its own; a row of the same id may have been left behind by a script that was cut off
+        --   full: the lanes that were found full, for a call that only enters messages; nil: check each time
+        local function enter(id, row, lane, full)
+          if rule.limit == math.huge then
+            return true
+          end
+          local has_room = not (full and full[lane] or is_closed(lane))
+          if has_room then
+            local score = digits(BLOCKED + lane)
+            local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+            -- If keys have a rate, the head may wait past its slot, and leave: lib/pass_slots then lets in the new head.
+            has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
+          end
+          if has_room then
+            redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
+            return true
+          elseif full then
+            full[lane] = true
+          end
+          local own = redis.call('ZSCORE', seats, id)
+          if own and rule.interval then
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
+            end
+            -- If keys have a rate: whether a message that holds a seat of its lane may be ready now. If not, with ordered keys, also
+            -- its slot: the message keeps its seat and is due then, since no other message is let in before.
+            --   own: the score of its seat
+            local function comes_by_rate(id, lane, own)
+              local slot = own == lane and slot_of(lane)
+              if slot then
+                return false, rule.in_order and slot or nil
+              elseif own == lane then
+                local score = digits(lane) .. BY_RATE
+                if redis.call('ZCOUNT', seats, score, score) > 0 then
+                  return false
+                end
+                redis.call('ZADD', seats, score, id)
+              end
+              return true
+            end
+            return comes_by_rate(id, lane, tonumber(own))
+          end
+          return own ~= false -- its own seat counts as free
+        end
+        -- The lane of a message with this state that is not leased, and whether the row is its own; otherwise a script that was cut
+        -- off left it behind. nil: it has no key, or is leased. A state that says dead may be left by a purge that was cut off.
+        local function waiting_lane(id, row, text)
+          if text and not text:find('^%a+/?%a* %-') then
+            return nil
+          end
+          local head = head_of(id, text)
+          if not (head and head.lane) then
+            return nil
+          end
+          return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
+        end
+        local full = {}
+        return function(row)
+          local id = id_of(row)
+          if leaving and leaving[id] then
+            return math.huge
+          end
+          local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
+          if not is_own then
+            return false
+          end
+          local may, slot = enter(id, row, lane, full)
+          return not may and (slot or BLOCKED + lane)
+        end
+      end)()
+      for i = 1, #rows, 2 do
+        local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
+        if lane and lane < math.huge then
+          blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
+        elseif not lane then
+          members[#members + 1] = rows[i]
+          local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
+          moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
+        end
+      end
+      if #blocked > 0 then
+        redis.call('ZADD', scheduled, unpack(blocked))
+      end
+      if #members > 0 then
+        redis.call('ZADD', ready, unpack(moved))
+        redis.call('ZREM', scheduled, unpack(members))
+      end
+      return #rows / 2
+    end
+    promote(nil, leaving)
     made = heads_in
   end
+end
+
+local function let_in(...)
+  due_first()
   made(...)
 end
 -- Gives back the seats that these messages hold, and lets in the next messages of their lanes.
@@ -434,42 +569,22 @@ local function vacate(ids)
     redis.call('ZREM', seats, unpack(ids))
     return
   end
-  local given, lanes, seen = {}, {}, {}
+  local given, leaving, lanes, seen = {}, {}, {}, {}
   for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
     if lane then
       lane = tonumber(lane)
       lane = lane - lane % 1 -- lib/BY_RATE
-      given[#given + 1] = ids[n]
+      given[#given + 1], leaving[ids[n]] = ids[n], true
       if not seen[lane] then
         lanes[#lanes + 1], seen[lane] = lane, true
       end
     end
   end
   if #given > 0 then
+    due_first(leaving)
     redis.call('ZREM', seats, unpack(given))
     let_in(lanes)
   end
-end
--- The head of a message whose state is `text` (lib/head_in). A long record is not read: the state has its head
--- (lib/head_word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if
--- it is of a later form.
-local function head_of(id, text)
-  local birth, flags, expires, lane, needs = stated_head(text)
-  if birth then
-    if redis.call('HEXISTS', messages, id) == 0 then
-      return nil, false
-    elseif is_later('', text) then
-      return nil, true
-    end
-    return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
-  end
-  local record = redis.call('HGET', messages, id)
-  if not record then
-    return nil, false
-  elseif is_later(record, text) then
-    return nil, true
-  end
-  return read_record(record), false
 end
 -- Whether a row of an index was left behind by a script that was cut off: its message is leased, or has another row, where
 -- its state says. The only row of a message always counts, even if its record or state is damaged, so that no damage hides
@@ -487,11 +602,13 @@ local function left_over(index, row, id, state, head)
   end
   return false
 end
--- Calls `visit`, with the row and its score, for each message that an operation on a waiting part of the queue is about:
+-- Calls `visit`, with the row, its score and its index, for each message that an operation on a waiting part of the queue is about:
 -- the ids from ARGV[first] on, or, if there are none, those of `range`: its `ids`, or those of its rows
 -- (lib/rows_of_range). Skips messages that do not wait there, and those of a later form, which stay as they are. Returns
 -- for how many `visit` did not return false; the score and the member of the last row that it checked, if the range
 -- continues after it, otherwise empty; and how many of the ids are being processed, of `range.part` if it is given.
+--   otherwise: with a rule for keys, the index in which a message may wait that was in `index` when it was chosen, since
+--   another one let it in; nil: such a message is skipped
 local function drop_rest(left)
   -- Removes messages permanently (lib/gone), for scripts that rarely do so. Returns how many.
   -- Read before all changes, so that no read separates them if the script is cut off.
@@ -532,7 +649,11 @@ local function drop_rest(left)
   drop({ left })
 end
 
-local function each_chosen(index, first, visit, range)
+local function was_let_in(index, otherwise, member)
+  return setting('per_key') and not redis.call('ZSCORE', index, member) and redis.call('ZSCORE', otherwise, member)
+end
+
+local function each_chosen(index, first, visit, range, otherwise)
   local ids, rows, seen, count, leased = {}, {}, {}, 0, 0
   local next_score, next_member = '', ''
   if #ARGV >= first then
@@ -595,11 +716,12 @@ local function each_chosen(index, first, visit, range)
     if not later then
       local state = head and parse_state(text, head.birth)
       local member = rows[n] or state and member_of(id, head, state.due)
-      local waits = state and not left_over(index, member, id, state, head)
-      local score = waits and not seen[id] and redis.call('ZSCORE', index, member)
+      local at = otherwise and state and was_let_in(index, otherwise, member) and otherwise or index
+      local waits = state and not left_over(at, member, id, state, head)
+      local score = waits and not seen[id] and redis.call('ZSCORE', at, member)
       if score then
         seen[id] = true
-        if visit(id, state, head, member, tonumber(score)) ~= false then
+        if visit(id, state, head, member, tonumber(score), at) ~= false then
           count = count + 1
         end
       elseif rows[n] then -- left behind by a script that was cut off

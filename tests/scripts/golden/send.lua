@@ -159,11 +159,14 @@ if delay == 0 and keys_count then
     return lanes[KEY], lanes[DEPENDENCY]
   end
   -- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
-  local FIELDS = { redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8 }
+  local FIELDS = {
+    redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+  }
   local found
   local function setting(name)
     found = found or redis.call(
-      'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited'
+      'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+      'narrowed'
     )
     return found[FIELDS[name]]
   end
@@ -260,12 +263,260 @@ if delay == 0 and keys_count then
   local function seat_in(lane)
     return rule.interval and digits(lane) .. BY_RATE or digits(lane)
   end
+  -- Moves due messages from `scheduled` to `ready`. Only the index changes; the state stays the same. With a rule for keys, a
+  -- message with a key needs a seat of its lane; otherwise it is blocked there.
+  --   limit: of rows; nil: as many as a script moves before it gives a seat; more are due only if nothing claims (lib/behind)
+  --   leaving: ids whose seats the script gives back, and whose rows it is about to remove: they stay; nil: none
+  local MOVED = 200
+
+  local function promote(limit, leaving)
+    local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
+    local moved, members, blocked = {}, {}, {}
+    local blocks = #rows > 0 and setting('per_key') and (function()
+      -- Whether claims hand out nothing of a lane (lib/read_lane), except messages that were let through its gate.
+      local function is_closed(number)
+        local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+        return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+      end
+      -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
+      -- lane is blocked, and the lane is not closed. So no message overtakes a blocked one. Returns whether it may be ready; if
+      -- not, its row belongs in `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A
+      -- seat is a member of a set: taking one twice, or giving one back twice, changes nothing.
+      --   row: its own; a row of the same id may have been left behind by a script that was cut off
+      --   full: the lanes that were found full, for a call that only enters messages; nil: check each time
+      local function enter(id, row, lane, full)
+        if rule.limit == math.huge then
+          return true
+        end
+        local has_room = not (full and full[lane] or is_closed(lane))
+        if has_room then
+          local score = digits(BLOCKED + lane)
+          local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+          -- If keys have a rate, the head may wait past its slot, and leave: lib/pass_slots then lets in the new head.
+          has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
+        end
+        if has_room then
+          redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
+          return true
+        elseif full then
+          full[lane] = true
+        end
+        local own = redis.call('ZSCORE', seats, id)
+        if own and rule.interval then
+          local function slot_of(lane)
+            local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+            return at and at > now and at <= now + rule.interval and at or nil
+          end
+          -- If keys have a rate: whether a message that holds a seat of its lane may be ready now. If not, with ordered keys, also
+          -- its slot: the message keeps its seat and is due then, since no other message is let in before.
+          --   own: the score of its seat
+          local function comes_by_rate(id, lane, own)
+            local slot = own == lane and slot_of(lane)
+            if slot then
+              return false, rule.in_order and slot or nil
+            elseif own == lane then
+              local score = digits(lane) .. BY_RATE
+              if redis.call('ZCOUNT', seats, score, score) > 0 then
+                return false
+              end
+              redis.call('ZADD', seats, score, id)
+            end
+            return true
+          end
+          return comes_by_rate(id, lane, tonumber(own))
+        end
+        return own ~= false -- its own seat counts as free
+      end
+      -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+      -- (lib/head_word); nil if the state does not have them.
+      local function stated_head(text)
+        local at = text and text:find(' head=')
+        if at then
+          local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+          if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
+            local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+            return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+          end
+        end
+      end
+      -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+      -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since every
+      -- form has +token or -token. The message is left alone; the index rows that lead to it are put off, so that it blocks no
+      -- other message, and a version that can read it finds it.
+      local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
+
+      local function is_later(record, text)
+        return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+      end
+      -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+      local HEADERS = 0x20
+
+      local function lanes_of(record)
+        local flags = record:byte(8)
+        if flags and math.floor(flags / HEADERS) % 2 == 1 then
+          return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+        end
+      end
+      -- Reads the head of a record (lib/record). In a file of its own, since every send defines the function that packs it.
+      local TRANSIENT = 0x80
+
+      local function unpack_number(text, first, width)
+        local value = 0
+        for i = first, first + width - 1 do
+          value = value * 256 + text:byte(i)
+        end
+        return value
+      end
+
+      local function has_expiry(record)
+        return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+      end
+
+      -- lane: the lane of its key; needs: the lane of its dependency.
+      local function as_head(birth, flags, expires, lane, needs)
+        return {
+          birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+          lane = lane, needs = needs,
+        }
+      end
+
+      -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
+      local function read_record(record)
+        if #record < 14 and (#record < 8 or has_expiry(record)) then
+          return { birth = 0, priority = 4 }
+        end
+        local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+        local lane, needs = lanes_of(record)
+        return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
+      end
+      -- The head of a message whose state is `text` (lib/head_in). A long record is not read: the state has its head
+      -- (lib/head_word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if
+      -- it is of a later form.
+      local function head_of(id, text)
+        local birth, flags, expires, lane, needs = stated_head(text)
+        if birth then
+          if redis.call('HEXISTS', messages, id) == 0 then
+            return nil, false
+          elseif is_later('', text) then
+            return nil, true
+          end
+          return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
+        end
+        local record = redis.call('HGET', messages, id)
+        if not record then
+          return nil, false
+        elseif is_later(record, text) then
+          return nil, true
+        end
+        return read_record(record), false
+      end
+      -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are indexes of
+      -- it. Absent until the message is claimed or delayed, unless its record is long.
+      --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+      -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
+      -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+      -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+      -- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
+      local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+      local MORE = ' [%w_]+=%S*'
+      local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
+
+      local function new_state(due)
+        return {
+          part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+          deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+        }
+      end
+
+      local function parse_state(text, birth)
+        local s = new_state(math.floor(birth / 4096))
+        local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+        if text then
+          part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+            text:match(STATE)
+        end
+        if part and (more == '' or more:gsub(MORE, '') == '') then
+          s.part, s.reason, s.mark, s.token = part, reason, mark, token
+          local at = tonumber(due)
+          s.due = at > 0 and at < LATER and at or s.due
+          s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+          s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+          s.delay, s.more = tonumber(delay), more
+        end
+        return s
+      end
+
+      local function format_state(s)
+        local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+        return table.concat({
+          part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+        }, ' ') .. s.more
+      end
+
+      -- When a message expires, if it does. A death ends the time to live: a redriven message does not expire again, unless the
+      -- redrive gave it another one (lib/redriven_expiry).
+      local function expiry_of(head, state)
+        if state.redriven == 0 then
+          return head.expires
+        end
+        return tonumber(state.more:match(' expires=(%d+)') or nil)
+      end
+      -- The lane of a message with this state that is not leased, and whether the row is its own; otherwise a script that was cut
+      -- off left it behind. nil: it has no key, or is leased. A state that says dead may be left by a purge that was cut off.
+      local function waiting_lane(id, row, text)
+        if text and not text:find('^%a+/?%a* %-') then
+          return nil
+        end
+        local head = head_of(id, text)
+        if not (head and head.lane) then
+          return nil
+        end
+        return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
+      end
+      -- The id in a member of an index (lib/order describes the bytes before it).
+      local function id_of(member)
+        return member:sub(member:byte(1) < 16 and 9 or 3)
+      end
+      local full = {}
+      return function(row)
+        local id = id_of(row)
+        if leaving and leaving[id] then
+          return math.huge
+        end
+        local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
+        if not is_own then
+          return false
+        end
+        local may, slot = enter(id, row, lane, full)
+        return not may and (slot or BLOCKED + lane)
+      end
+    end)()
+    for i = 1, #rows, 2 do
+      local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
+      if lane and lane < math.huge then
+        blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
+      elseif not lane then
+        members[#members + 1] = rows[i]
+        local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
+        moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
+      end
+    end
+    if #blocked > 0 then
+      redis.call('ZADD', scheduled, unpack(blocked))
+    end
+    if #members > 0 then
+      redis.call('ZADD', ready, unpack(moved))
+      redis.call('ZREM', scheduled, unpack(members))
+    end
+    return #rows / 2
+  end
   -- The score in `scheduled` of a new message with a key that gets no seat of its lane, as in lib/enter; false: it gets one,
   -- or has one since a send was cut off. `taken_seats`: lanes and ids, which are written before the rows.
   local taken_seats, rooms, somebody_waits = {}, {}, nil -- rooms: lane → free seats
 
   local function room_of(lane)
     if somebody_waits == nil then
+      promote() -- one that was delayed, and is due by now, is in front of those that are sent
       somebody_waits = redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') > 0
     end
     local score = digits(BLOCKED + lane)
@@ -349,7 +600,6 @@ for n = 1, opened and asked or 0 do
         end
         return lanes[KEY], lanes[DEPENDENCY]
       end
-      -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
       local HEADERS = 0x20
 
       local function lanes_of(record)
@@ -358,7 +608,6 @@ for n = 1, opened and asked or 0 do
           return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
         end
       end
-      -- Reads the head of a record (lib/record). In a file of its own, since every send defines the function that packs it.
       local TRANSIENT = 0x80
 
       local function unpack_number(text, first, width)
@@ -373,7 +622,6 @@ for n = 1, opened and asked or 0 do
         return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
       end
 
-      -- lane: the lane of its key; needs: the lane of its dependency.
       local function as_head(birth, flags, expires, lane, needs)
         return {
           birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
@@ -381,7 +629,6 @@ for n = 1, opened and asked or 0 do
         }
       end
 
-      -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
       local function read_record(record)
         if #record < 14 and (#record < 8 or has_expiry(record)) then
           return { birth = 0, priority = 4 }
@@ -455,8 +702,6 @@ if packed > 0 then
   end
 end
 if #known > 0 then
-  -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
-  -- (lib/head_word); nil if the state does not have them.
   local function stated_head(text)
     local at = text and text:find(' head=')
     if at then
@@ -467,10 +712,6 @@ if #known > 0 then
       end
     end
   end
-  -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-  -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since every
-  -- form has +token or -token. The message is left alone; the index rows that lead to it are put off, so that it blocks no
-  -- other message, and a version that can read it finds it.
   local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
   local function is_later(record, text)
@@ -526,9 +767,6 @@ if #known > 0 then
     local lane, needs = lanes_of(record)
     return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
   end
-  -- The head of a message whose state is `text` (lib/head_in). A long record is not read: the state has its head
-  -- (lib/head_word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if
-  -- it is of a later form.
   local function head_of(id, text)
     local birth, flags, expires, lane, needs = stated_head(text)
     if birth then
@@ -547,13 +785,6 @@ if #known > 0 then
     end
     return read_record(record), false
   end
-  -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are indexes of
-  -- it. Absent until the message is claimed or delayed, unless its record is long.
-  --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-  -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
-  -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-  -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-  -- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
   local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
   local MORE = ' [%w_]+=%S*'
   local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
@@ -590,8 +821,6 @@ if #known > 0 then
     }, ' ') .. s.more
   end
 
-  -- When a message expires, if it does. A death ends the time to live: a redriven message does not expire again, unless the
-  -- redrive gave it another one (lib/redriven_expiry).
   local function expiry_of(head, state)
     if state.redriven == 0 then
       return head.expires
