@@ -34,27 +34,39 @@ SAMPLE: Final = 5  # messages examined in each state of a queue
 SHOWN: Final = 10  # lines
 PATIENCE: Final = 600_000  # milliseconds that a message may wait for others of its key without a report
 HEEDED_BY: Final[dict[Of, str]] = {"key": "--per-key order", "dependency": "--breaker on"}
+REOPENED_BY: Final[dict[Of, str]] = {
+    "dependency": (
+        "`rq-dlq queue ls --dependencies` lists the dependencies; "
+        "`rq-dlq queue resume QUEUE --dependency NAME` delivers the messages of one"
+    ),
+    "key": (
+        "`rq-dlq key show QUEUE KEY` shows what waits for a key; "
+        "`rq-dlq queue resume QUEUE --key KEY` delivers its messages"
+    ),
+}
 
 
 def outages(settings: BrokerSettings) -> Steps[Check]:
     """Whether dependencies count as down, or dependencies or keys are paused."""
     families: list[str] = yield queue_calls.registered(settings.namespace)
     found = (yield from each_queue(families, partial(_closed, settings.namespace))) if families else []
-    said = [one for one in found if isinstance(one, str)]
+    said = [one for one in found if not isinstance(one, UnreachableQueue)]
     if not said:
         return Check("outages", "ok", "no dependency counts as down, and no key is paused")
-    advice = "`rq-dlq queue ls --dependencies` lists them; `rq-dlq queue resume` delivers their messages"
-    return Check("outages", "warn", _few(said), advice)
+    closed = {of for of, _ in said}
+    advice = "; ".join(commands for of, commands in REOPENED_BY.items() if of in closed)
+    return Check("outages", "warn", _few([words for _, words in said]), advice)
 
 
-def _closed(namespace: str, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:
+def _closed(namespace: str, names: Sequence[str]) -> Steps[list[tuple[Of, str] | UnreachableQueue]]:
     keys = [QueueKeys(namespace, name) for name in names]
     found: list[dict[int, calls.Lane]] = yield Batch([calls.specials(one) for one in keys])
-    said: list[str | UnreachableQueue] = []
+    said: list[tuple[Of, str] | UnreachableQueue] = []
     for one, lanes in zip(keys, found, strict=True):
         if lanes:
             now, _ = yield queue_calls.stats(one, one.family)
-            said += [f"{one.family}: {words}" for words in (yield from closed_lanes(one, lanes, now))]
+            closed = yield from closed_lanes(one, lanes, now)
+            said += [(of, f"{one.family}: {words}") for of, words in closed]
     return said
 
 
@@ -68,7 +80,8 @@ def held_up(settings: BrokerSettings) -> Steps[Check]:
     advice = (
         "`rq-dlq key show QUEUE KEY` says who holds it: finish that, or redrive, purge or ack its dead letter"
     )
-    return Check("keys", "warn", _few(said), f"{advice}; `rq-dlq key limit` lets in more")
+    more = "`rq-dlq key limit QUEUE KEY N` lets in more if the rule is a limit"
+    return Check("keys", "warn", _few(said), f"{advice}; {more}")
 
 
 def _held_up(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:

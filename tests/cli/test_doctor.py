@@ -15,6 +15,7 @@ from rq_dlq import Breaker, Broker, Message, PerKey
 from rq_dlq.cli import main
 from rq_dlq.doctor import queues
 from tests.cli.conftest import Shell
+from tests.each import each
 from tests.servers import Server, free_port, online, replica_of, wait_until
 from tests.servers.acl import rules_of
 from tests.servers.clusters import cluster_ports
@@ -88,6 +89,26 @@ def test_what_is_closed_to_work_and_what_is_ignored(shell: Shell, broker: Broker
     assert "its dependency smtp is ignored, since the queue has no breaker" in explained
 
 
+@each("option, of", [("--dependency", "dependency"), ("--key", "key")])
+def test_the_commands_for_what_is_closed_to_work(shell: Shell, broker: Broker, option: str, of: Any) -> None:
+    """Each says, or does, what the advice promises."""
+    orders = broker.queue("orders", breaker=Breaker())
+    orders.send("x", key="a b", dependency="a b")
+    shell("queue", "pause", "orders", option, "a b")
+    assert orders.claim() == []
+    advice = checks(shell)["outages"]["advice"]
+    assert ("dependenc" in advice, "key" in advice) == (of == "dependency", of == "key")
+    names = {"QUEUE": "orders", "KEY": "a b", "NAME": "a b"}
+    looks, resumes = (
+        [names.get(word, word) for word in command.split()]
+        for command in re.findall("`rq-dlq (.+?)`", advice)
+    )
+    assert "a b" in shell(*looks).stdout
+    assert "is resumed" in shell(*resumes).stderr
+    assert checks(shell)["outages"]["state"] == "ok"
+    assert len(orders.claim()) == 1
+
+
 def test_what_a_key_holds_up_for_long(shell: Shell, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind a dead letter, and behind what is in work; not what came of late."""
     held = broker.queue("held", per_key=PerKey(order=True, on_dead="hold"))
@@ -110,6 +131,7 @@ def test_what_a_key_holds_up_for_long(shell: Shell, broker: Broker, monkeypatch:
         "UTC"
     )
     assert (found["state"], "rq-dlq key show QUEUE KEY" in found["advice"]) == ("warn", True)
+    assert "`rq-dlq key limit QUEUE KEY N` lets in more if the rule is a limit" in found["advice"]
 
 
 def test_a_server_that_evicts_fails(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from rq_dlq.core.keyed.calls import Lane
     from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.values.key import Of
 
 
 def of_dependency(queue: QueueState[Any], name: str) -> Steps[DependencyStats]:
@@ -66,13 +67,13 @@ def of_lanes(keys: QueueKeys, lanes: Mapping[int, Lane], now: int) -> Steps[list
     ]
 
 
-def closed_lanes(keys: QueueKeys, lanes: Mapping[int, Lane], now: int) -> Steps[list[str]]:
-    """The lanes with a special state that are closed, in words."""
+def closed_lanes(keys: QueueKeys, lanes: Mapping[int, Lane], now: int) -> Steps[list[tuple[Of, str]]]:
+    """The lanes with a special state that are closed: whether each is for a key, and why, in words."""
     dependencies = yield from of_lanes(keys, lanes, now)
     paused = [lane for lane in lanes.values() if lane.of == "key" and lane.is_paused(now)]
     return [
-        *(f"{one.dependency}: {in_words(one)}" for one in dependencies if one.open),
-        *(f"key {lane.name}: paused {_end(lane.until)}" for lane in paused),
+        *(("dependency", f"{one.dependency}: {in_words(one)}") for one in dependencies if one.open),
+        *(("key", f"key {lane.name}: paused {_end(lane.until)}") for lane in paused),
     ]
 
 
