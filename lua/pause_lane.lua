@@ -13,7 +13,7 @@ if paused == '1' then
     return 0
   end
   lane = lane or { of = of, name = name }
-  lane.paused, lane.ends, lane.due = lane.paused or now, ends, ends
+  lane.paused, lane.ends, lane.due, lane.by = lane.paused or now, ends, ends, by
   write_lane(number, lane)
 elseif lane and (lane.paused or lane.open) then
   lane.trusts = of == 'dependency' and setting('breaker') and now + TRUST or nil

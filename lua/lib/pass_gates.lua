@@ -8,7 +8,7 @@ local function pass_gates()
     local number = tonumber(name)
     local lane = read_lane(number)
     if lane and lane.open and setting('breaker') then
-      lane.paused, lane.ends = nil, nil
+      lane.paused, lane.ends, lane.by = nil, nil, nil
       probe(number, lane)
     elseif lane and (lane.open or lane.paused) then
       reopen(number, lane)

@@ -7,6 +7,6 @@ local function pause_key(id, head, span)
     return
   end
   lane = lane or { of = 'key', name = text_in(redis.call('HGET', messages, id) or '', 'key') }
-  lane.paused, lane.ends, lane.due = lane.paused or now, now + span, now + span
+  lane.paused, lane.ends, lane.due, lane.by = lane.paused or now, now + span, now + span, nil
   write_lane(head.lane, lane)
 end

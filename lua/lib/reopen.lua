@@ -5,7 +5,7 @@ local ROWS = 1000 -- rows of a key without a rule; lib/tend does the rest (I9)
 local AT_FIRST = 32
 
 local function reopen(number, lane)
-  lane.paused, lane.ends, lane.open = nil, nil, nil
+  lane.paused, lane.ends, lane.by, lane.open = nil, nil, nil, nil
   if lane.of == 'dependency' then
     lane.drains, lane.due = now, now + breaker.probe
     write_lane(number, lane) -- first: while it is open, only one message has a pass

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 KEYS = (
     _show.Column("key", "bold", wrap=True), _show.Column("blocked"), _show.Column("seats"),
     _show.Column("head"), _show.Column("held_by", wrap=True, below=True), _show.Column("limit", below=True),
-    _show.Column("next_at"),
+    _show.Column("next_at"), _show.Column("paused", "bold yellow", below=True),
+    _show.Column("until", below=True), _show.Column("paused_by", below=True),
 )  # fmt: skip
 
 
@@ -51,7 +52,7 @@ def ls(context: Context, name: str, *, limit: int, exact: bool) -> None:
 @click.argument("key_text", metavar="KEY")
 @pass_context
 def show(context: Context, name: str, key_text: str) -> None:
-    """Show the blocked messages of KEY, and the messages that hold its seats."""
+    """Show the blocked messages of KEY, the messages that hold its seats, and a pause."""
     context.output.record(_row(used(context, name).key(key_text).stats()))
 
 
@@ -75,5 +76,4 @@ def limit(
 
 def _row(found: KeyStats) -> dict[str, Any]:
     holders = (f"{name} ({consumer})" if consumer else name for name, consumer in found.held_by)
-    row = _show.attributes(found, "key", "blocked", "seats", "head", "limit", "next_at")
-    return row | {"held_by": ", ".join(holders)}
+    return _show.attributes(found, *(column.key for column in KEYS)) | {"held_by": ", ".join(holders)}

@@ -23,13 +23,16 @@ class KeyStats:
 
     Attributes:
         key: the key; empty: unknown, since none of its messages could be read.
-        blocked: how many are due, but wait for other messages of the key.
+        blocked: how many are due, but wait for other messages of the key, or for the end of its pause.
         seats: how many hold a seat: ready and leased messages, and under some rules waiting or dead ones.
         head: the id of the first blocked message; empty: none is blocked.
         held_by: the messages that hold a seat, at most a hundred: each id, with the consumer of the message,
             or "".
         limit: how many may hold a seat, if this key has its own limit; None: the limit of the rule.
         next_at: when the rate allows the next message of the key (UTC); None: now, or there is no rate.
+        paused: whether the key is paused, by an operator or by a handler (`Redeliver(pause_key=True)`).
+        until: when the pause ends (UTC); None: at `resume`, or it is not paused.
+        paused_by: the operator who paused it; empty: unknown, or it is not paused.
 
     Examples:
         >>> orders = broker.queue("orders", per_key=PerKey(order=True))
@@ -46,6 +49,9 @@ class KeyStats:
     held_by: tuple[tuple[str, str], ...]
     limit: int | None = None
     next_at: datetime | None = None
+    paused: bool = False
+    until: datetime | None = None
+    paused_by: str = ""
 
 
 def lane_of(text: str, of: Of = "key") -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from rq_dlq import InvalidInput, KeyStats, Message, PerKey, RedeliveryPolicy
+from rq_dlq import InvalidInput, KeyStats, Message, PerKey, Redeliver, RedeliveryPolicy
+from tests.conftest import Clock
 
 
 async def shop(broker: Any, rule: Any, *names: str) -> Any:
@@ -50,6 +52,42 @@ async def test_why_a_message_waits(broker: Any) -> None:
     await queue.dlq.redrive(all=True)
     assert "a0 is ready" in str(await queue.explain("a0"))
     assert "a0 holds its seat" in str(await queue.explain("a1"))
+
+
+async def test_a_pause_is_said(broker: Any, clock: Clock) -> None:
+    """Who made it is known of an operator's; a pause that is over is none, also before a claim sees that."""
+    queue = await shop(broker, PerKey(limit=1), "a0", "a1", "b0")
+    key = queue.key("customer-a")
+    (a0, _) = await queue.claim(9)
+    await key.pause(until="10m", by="anna")
+    await key.limit(2)
+    assert (await key.stats()).paused_by == "anna"
+    for handled in (a0,):
+        async with handled:
+            raise Redeliver("1h", pause_key=True)
+    found = await key.stats()
+    assert found.until is not None
+    assert found.until >= a0.enqueued_at + timedelta(hours=1)
+    assert (found.paused, found.paused_by) == (True, "")
+    clock.advance("1h")
+    assert "paused" not in str(await queue.explain("a1"))
+    found = await key.stats()
+    assert (found.paused, found.until) == (False, None)
+    await key.pause(by="bob")
+    assert await queue.claim(9) == []
+    found = await key.stats()
+    assert (found.paused, found.until, found.paused_by) == (True, None, "bob")
+    assert [(one.key, one.paused_by) for one in await queue.keys()] == [("customer-a", "bob")]
+    await key.resume()
+    assert (await key.stats()).paused is False
+
+
+async def test_a_paused_dependency_is_no_paused_key(broker: Any) -> None:
+    queue = broker.queue("a", per_key=PerKey(limit=1))
+    await queue.send("x", key="k", dependency="d")
+    await queue.dependency("d").pause()
+    assert await queue.claim(9) == []
+    assert not [one for one in await queue.keys() if one.paused]
 
 
 async def test_without_a_rule_nobody_waits(broker: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import rq_dlq
 from tests.cli.conftest import Shell
 
@@ -26,6 +28,23 @@ def test_keys_are_listed_and_shown(shell: Shell, broker: rq_dlq.Broker) -> None:
     assert row["next_at"] > "2"
     shell("policy", "set", "orders", "--per-key", "none")
     assert broker.queue("orders").settings().per_key is None
+
+
+def test_a_paused_key_says_so(shell: Shell, broker: rq_dlq.Broker) -> None:
+    """Until when, and by whom if an operator did it."""
+    orders = broker.queue("orders", per_key=rq_dlq.PerKey(order=True))
+    orders.send_many(["one", "two"], key="p")
+    shell("queue", "pause", "orders", "--key", "p", "--until", "2h", "--by", "anna")
+    assert orders.claim() == []
+    (row,) = shell.json("key", "ls", "orders")
+    assert (row["blocked"], row["seats"], row["paused"], row["paused_by"]) == (2, 0, True, "anna")
+    assert row["until"] > "2"
+    assert shell.json("key", "show", "orders", "p") == row
+    said = shell("key", "show", "orders", "p").stdout
+    assert re.search(r"paused +yes\s+until +2.+ UTC\s+paused by +anna", said)
+    shell("queue", "resume", "orders", "--key", "p")
+    row = shell.json("key", "show", "orders", "p")
+    assert (row["paused"], row["until"], row["paused_by"]) == (False, None, "")
 
 
 def test_an_export_keeps_the_key(shell: Shell, broker: rq_dlq.Broker) -> None:

@@ -94,6 +94,7 @@ class Lane(msgspec.Struct):
     name: str = ""
     paused: int | None = None
     ends: int | None = None
+    by: str = ""
     limit: int | None = None
     open: int | None = None
     drains: int | None = None

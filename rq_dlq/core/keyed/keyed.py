@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,6 +14,7 @@ from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.queue import check_limit, only_live
 from rq_dlq.core.queues.views import find
+from rq_dlq.core.queues.who import name_of
 from rq_dlq.core.steps.step import Batch, Steps, chunks, seed
 from rq_dlq.errors import UnprocessableMessage
 from rq_dlq.values import record as records
@@ -23,8 +25,6 @@ from rq_dlq.values.message import Received
 from rq_dlq.values.state import read_state
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from rq_dlq.core.pages.calls import Page
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.values.dependency import DependencyStats
@@ -105,15 +105,14 @@ def _of_lane(queue: QueueState[Any], lane: int, key: str | None) -> Steps[KeySta
         held_by.append((message_id, _name((yield calls.consumer(queue.keys, token)))))
     for row in rows.values() if key is None else ():
         key = _key_of(queue, row) or key
-    next_at = (yield from _next_at(queue, slot)) if slot else None
-    limit = special.limit if special is not None else None
-    return KeyStats(key or "", blocked, seats, head, tuple(held_by), limit, next_at)
-
-
-def _next_at(queue: QueueState[Any], slot: float) -> Steps[datetime | None]:
-    """A slot that has not passed (lua/lib/slot_of)."""
-    now, _ = yield queue_calls.stats(queue.keys, queue.name)
-    return moment(math.ceil(slot)) if slot > now else None
+    found = KeyStats(key or "", blocked, seats, head, tuple(held_by), special.limit if special else None)
+    if slot or (special and special.paused):
+        now, _ = yield queue_calls.stats(queue.keys, queue.name)
+        if slot and slot > now:  # lua/lib/slot_of
+            found = replace(found, next_at=moment(math.ceil(slot)))
+        if special and special.of == "key" and special.is_paused(now):
+            found = replace(found, paused=True, until=special.until, paused_by=name_of(special.by))
+    return found
 
 
 def _call_of(member: str) -> tuple[str, str]:

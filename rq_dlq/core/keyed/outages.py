@@ -96,7 +96,8 @@ def paused_key(queue: QueueState[Any], key: str) -> Steps[str]:
     lane: Lane | None = yield calls.special(queue.keys, lane_of(key))
     if lane is None or lane.paused is None:
         return ""
-    return _end(lane.until)
+    now, _ = yield queue_calls.stats(queue.keys, queue.name)
+    return _end(lane.until) if lane.is_paused(now) else ""
 
 
 def _stats(family: str, name: str, lane: Lane | None, waiting: int, now: int) -> DependencyStats:

@@ -68,6 +68,7 @@ end
 -- settings have `gated`, or `limited` if it is a limit; lib/tend removes that.
 --   of, name: key or dependency, and its text; due: when an event of the lane is due, as in `gates`; nil: none is
 --   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
+--   by: the operator who paused it, as JSON; nil: a handler did (lib/pause_key), or an earlier version
 --   limit: how many messages of a key may hold a seat, if that differs from the rule
 --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
 --   waited at the last one; dead: ids of the messages that died in the window that opened it
@@ -2332,7 +2333,7 @@ if part == 'live' then
         local AT_FIRST = 32
 
         local function reopen(number, lane)
-          lane.paused, lane.ends, lane.open = nil, nil, nil
+          lane.paused, lane.ends, lane.by, lane.open = nil, nil, nil, nil
           if lane.of == 'dependency' then
             lane.drains, lane.due = now, now + breaker.probe
             write_lane(number, lane) -- first: while it is open, only one message has a pass
@@ -2381,7 +2382,7 @@ if part == 'live' then
             local number = tonumber(name)
             local lane = read_lane(number)
             if lane and lane.open and setting('breaker') then
-              lane.paused, lane.ends = nil, nil
+              lane.paused, lane.ends, lane.by = nil, nil, nil
               probe(number, lane)
             elseif lane and (lane.open or lane.paused) then
               reopen(number, lane)

@@ -31,6 +31,7 @@ end
 -- settings have `gated`, or `limited` if it is a limit; lib/tend removes that.
 --   of, name: key or dependency, and its text; due: when an event of the lane is due, as in `gates`; nil: none is
 --   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
+--   by: the operator who paused it, as JSON; nil: a handler did (lib/pause_key), or an earlier version
 --   limit: how many messages of a key may hold a seat, if that differs from the rule
 --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
 --   waited at the last one; dead: ids of the messages that died in the window that opened it
@@ -911,7 +912,7 @@ local ROWS = 1000 -- rows of a key without a rule; lib/tend does the rest (I9)
 local AT_FIRST = 32
 
 local function reopen(number, lane)
-  lane.paused, lane.ends, lane.open = nil, nil, nil
+  lane.paused, lane.ends, lane.by, lane.open = nil, nil, nil, nil
   if lane.of == 'dependency' then
     lane.drains, lane.due = now, now + breaker.probe
     write_lane(number, lane) -- first: while it is open, only one message has a pass
@@ -946,7 +947,7 @@ if paused == '1' then
     return 0
   end
   lane = lane or { of = of, name = name }
-  lane.paused, lane.ends, lane.due = lane.paused or now, ends, ends
+  lane.paused, lane.ends, lane.due, lane.by = lane.paused or now, ends, ends, by
   write_lane(number, lane)
 elseif lane and (lane.paused or lane.open) then
   lane.trusts = of == 'dependency' and setting('breaker') and now + TRUST or nil

@@ -335,6 +335,7 @@ local function put(id, state, head, waits, rest, arrive)
       -- settings have `gated`, or `limited` if it is a limit; lib/tend removes that.
       --   of, name: key or dependency, and its text; due: when an event of the lane is due, as in `gates`; nil: none is
       --   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
+      --   by: the operator who paused it, as JSON; nil: a handler did (lib/pause_key), or an earlier version
       --   limit: how many messages of a key may hold a seat, if that differs from the rule
       --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
       --   waited at the last one; dead: ids of the messages that died in the window that opened it
