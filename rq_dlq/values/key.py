@@ -28,7 +28,8 @@ class KeyStats:
         head: the id of the first blocked message; empty: none is blocked.
         held_by: the messages that hold a seat, at most a hundred: each id, with the consumer of the message,
             or "".
-        limit: how many may hold a seat, if this key has its own limit; None: the limit of the rule.
+        limit: how many may hold a seat, if this key has its own limit and the rule is a limit; None: as many
+            as the rule says.
         next_at: when the rate allows the next message of the key (UTC); None: now, or there is no rate.
         paused: whether the key is paused, by an operator or by a handler (`Redeliver(pause_key=True)`).
         until: when the pause ends (UTC); None: at `resume`, or it is not paused.

@@ -177,6 +177,27 @@ async def test_what_is_said_of_who_waits(broker: Any, clock: Clock) -> None:
     assert (await queue.key("a").stats()).next_at is None
 
 
+@each_afresh(
+    "rule, first, front, then",
+    [
+        (PerKey(rate="1/m"), "after that one", "the rate of its key a: 0", "when its rate allows"),
+        (PerKey(fair=1, rate="1/m"), "after that one", "the rate of its key a: 0", "when its rate allows"),
+        (PerKey(limit=2, rate=1), "when its rate allows", "the rate of its key a: 1", "when its rate allows"),
+        (PerKey(order=True, rate=1), "when that one is done", "its key a: 1", "when that one is done"),
+    ],
+)
+async def test_what_lets_in_the_next(rule: PerKey, first: str, front: str, then: str, broker: Any) -> None:
+    """It is another message only if there is one to wait for."""
+    queue = await shop(broker, rule, "a1", "a2")
+    said = await queue.explain("a2")
+    assert said.why == "it waits for its key a: 1 in front; a1 holds its seat"
+    assert said.next == f"the next message of its key is delivered {first}"
+    assert await ids(queue) == ["a1"]
+    said = await queue.explain("a2")
+    assert f"it waits for {front} in front; " in said.why
+    assert said.next == f"the next message of its key is delivered {then}"
+
+
 async def test_one_that_was_let_in_and_goes_lets_the_next_in(broker: Any) -> None:
     """At once: it has taken no slot."""
     queue = await shop(broker, PerKey(limit=2, rate="1/s"), "a1", "a2", "a3")

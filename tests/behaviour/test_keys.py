@@ -557,6 +557,11 @@ async def test_a_key_has_a_limit_of_its_own(broker: Any, raw: Any, clock: Clock)
     await key.pause()
     await key.resume()
     assert (await key.stats()).limit == 3
+    await broker.policies.set("a", per_key=ORDER, pinned=True)
+    assert (await key.stats()).limit is None
+    assert "it waits for its key a: 3 in front" in str(await queue.explain("a4"))
+    await broker.policies.remove("a")
+    assert (await key.stats()).limit == 3
     await queue.purge(all=True)
     await queue.send_many([Message(n, key="a") for n in range(3)])
     assert await key.limit(None) is True

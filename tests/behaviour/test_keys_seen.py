@@ -54,6 +54,13 @@ async def test_why_a_message_waits(broker: Any) -> None:
     assert "a0 holds its seat" in str(await queue.explain("a1"))
 
 
+async def test_who_waits_for_nobody_is_let_in_by_a_claim(broker: Any) -> None:
+    queue = await shop(broker, PerKey(order=True), "a0", "a1")
+    assert (await queue.explain("a1")).next.endswith("when that one is done")
+    await broker.policies.set("a", per_key=None, pinned=True)
+    assert (await queue.explain("a1")).next == "a claim lets in the next message of its key"
+
+
 async def test_a_pause_is_said(broker: Any, clock: Clock) -> None:
     """Who made it is known of an operator's; a pause that is over is none, also before a claim sees that."""
     queue = await shop(broker, PerKey(limit=1), "a0", "a1", "b0")

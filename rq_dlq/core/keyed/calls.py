@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
 from rq_dlq.core.pages.calls import id_of
 from rq_dlq.core.steps.call import Command, read_ids
+from rq_dlq.errors import PolicyError
+from rq_dlq.policy.per_key import PerKey
 from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.failure import moment
 from rq_dlq.values.key import Of  # noqa: TC001 - msgspec reads it
@@ -61,6 +64,17 @@ def lane_after(keys: QueueKeys, lane: int) -> Command[int | None]:
     bound = f"({BLOCKED + lane}"
     command = (b"ZRANGEBYSCORE", keys["scheduled"], bound, b"+inf", b"WITHSCORES", b"LIMIT", 0, 1)
     return Command(command, _read_lane)
+
+
+def rule(keys: QueueKeys) -> Command[PerKey | None]:
+    """The rule for keys; None: there is none, or this version cannot read it."""
+
+    def read(reply: Any) -> PerKey | None:
+        with suppress(PolicyError):
+            return PerKey.of((reply or b"").decode())
+        return None
+
+    return Command((b"HGET", keys["settings"], b"per_key"), read)
 
 
 def place_in_lane(keys: QueueKeys, row: bytes) -> Command[float | None]:

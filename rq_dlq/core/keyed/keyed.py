@@ -27,12 +27,15 @@ from rq_dlq.values.state import read_state
 if TYPE_CHECKING:
     from rq_dlq.core.pages.calls import Page
     from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.policy.per_key import PerKey
     from rq_dlq.values.dependency import DependencyStats
     from rq_dlq.values.message import Row
 
 CANCELLED = "\2"  # precedes the seat of a call whose message was cancelled
 SAMPLED = 200  # blocked messages by which lanes are found
 LOOKED_AT = 5  # of these lanes, the longest
+NEXT = "the next message of its key is delivered"
+BY_RATE = f"{NEXT} when its rate allows"
 
 
 def longest(queue: QueueState[Any], limit: int, *, exact: bool) -> Steps[list[KeyStats]]:
@@ -91,7 +94,9 @@ def _some(queue: QueueState[Any]) -> Steps[list[int]]:
 
 def _of_lane(queue: QueueState[Any], lane: int, key: str | None) -> Steps[KeyStats]:
     reads = (calls.blocked, calls.seats, calls.head, calls.holders, calls.slot, calls.special)
-    blocked, seats, head, holding, slot, special = yield Batch([read(queue.keys, lane) for read in reads])
+    blocked, seats, head, holding, slot, special, rule = yield Batch(
+        [*(read(queue.keys, lane) for read in reads), calls.rule(queue.keys)]
+    )
     cancelled = dict(_call_of(member) for member in holding if member.startswith(CANCELLED))
     holding = [member for member in holding if not member.startswith(CANCELLED)]
     ids = [*holding, *([head] if head else [])]
@@ -105,7 +110,8 @@ def _of_lane(queue: QueueState[Any], lane: int, key: str | None) -> Steps[KeySta
         held_by.append((message_id, _name((yield calls.consumer(queue.keys, token)))))
     for row in rows.values() if key is None else ():
         key = _key_of(queue, row) or key
-    found = KeyStats(key or "", blocked, seats, head, tuple(held_by), special.limit if special else None)
+    limit = special.limit if special and rule and rule.limit else None  # lua/lib/limit_of
+    found = KeyStats(key or "", blocked, seats, head, tuple(held_by), limit)
     if slot or (special and special.paused):
         now, _ = yield queue_calls.stats(queue.keys, queue.name)
         if slot and slot > now:  # lua/lib/slot_of
@@ -163,8 +169,7 @@ def why_blocked(queue: QueueState[Any], row: Row) -> Steps[tuple[str, str]]:
             return f"it waits for {dependency}: {why}", "it is delivered after another message succeeds"
     if key is not None and (until := (yield from outages.paused_key(queue, key))):
         return f"its key {key} is paused {until}", "it waits until then"
-    why = (yield from _behind(queue, place, key, message.due)) if key is not None else ""
-    return why, "the next message of its key is delivered when that one is done" if why else ""
+    return (yield from _behind(queue, place, key, message.due)) if key is not None else ("", "")
 
 
 def held_up(queue: QueueState[Any], since: int) -> Steps[list[str]]:
@@ -192,21 +197,21 @@ def _both(queue: QueueState[Any], place: bytes, name: str) -> Steps[tuple[float 
     return score, (yield from outages.of_dependency(queue, name))
 
 
-def _behind(queue: QueueState[Any], place: bytes, key: str, due_at: int) -> Steps[str]:
-    """The messages in front of a row in the lane of its key; empty: it does not wait there."""
+def _behind(queue: QueueState[Any], place: bytes, key: str, due_at: int) -> Steps[tuple[str, str]]:
+    """What is in front of a row in the lane of its key, and what follows; empty: it does not wait there."""
     keys, lane = queue.keys, lane_of(key)
-    score, rank, before = yield Batch(
-        [calls.place_in_lane(keys, place), calls.rank(keys, place), calls.before(keys, lane)]
-    )
+    reads = (calls.place_in_lane(keys, place), calls.rank(keys, place), calls.before(keys, lane))
+    score, rank, before, rule = yield Batch([*reads, calls.rule(keys)])
     if score is None:
-        return ""
+        return "", ""
     found: KeyStats = yield from _of_lane(queue, lane, key)
     if score < calls.BLOCKED:  # with its seat, for its slot; otherwise it is delayed
         due = found.next_at is not None and score > due_at and moment(math.ceil(score)) == found.next_at
-        return f"it waits for the rate of its key {key}{_at(found)}" if due else ""
+        return (f"it waits for the rate of its key {key}{_at(found)}", BY_RATE) if due else ("", "")
     in_front = f"{max(0, rank - before) + found.seats} in front"
-    if not found.seats and found.next_at:
-        return f"it waits for the rate of its key {key}: {in_front}{_at(found)}"
+    following = _following(found, rule)
+    if following == BY_RATE and found.next_at:
+        return f"it waits for the rate of its key {key}: {in_front}{_at(found)}", following
     limit = "" if found.limit is None else f" (at most {found.limit} at a time)"
     text = f"it waits for its key {key}{limit}: {in_front}"
     for message_id, consumer in found.held_by[:1]:
@@ -218,7 +223,15 @@ def _behind(queue: QueueState[Any], place: bytes, key: str, due_at: int) -> Step
             text += f"is being processed{at} until {moment(until):%H:%M:%S} UTC"
         else:
             text += _where(page)
-    return text + _at(found)
+    return text + _at(found), following
+
+
+def _following(found: KeyStats, rule: PerKey | None) -> str:
+    """What lets in the next message of a key."""
+    if rule is None or found.seats < (found.limit or rule.limit or int(rule.fair) or 1):
+        return BY_RATE if rule and rule.rate else "a claim lets in the next message of its key"
+    kept = rule.order or rule.limit is not None  # otherwise the seat is given back at the delivery
+    return f"{NEXT} {'when that one is done' if kept else 'after that one'}"
 
 
 def _at(found: KeyStats) -> str:
