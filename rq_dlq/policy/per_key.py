@@ -19,7 +19,7 @@ _TEXT = re.compile(
     r"(?:(?P<order>order)(?: (?P<on_dead>skip|hold))?|limit (?P<limit>\d{1,4})"
     r"|(?P<fair>fair)(?: (?P<window>\d{1,4}))?)?(?:(?:^| )rate (?P<rate>\S+))?"
 )
-_GRAMMAR = 'order, order hold, limit N, fair or fair N, rate 10/s, or one with a rate: "order rate 10/s"'
+_GRAMMAR = 'order, "order hold", "limit 8", fair, "fair 8", "rate 10/s", or with a rate: "limit 8 rate 10/s"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +58,21 @@ class PerKey:
         """Check the values."""
         check.flag(self.order, "per_key.order")
         fair = self.fair is not False
-        check.store(self, rate=rates.given(self.rate, "per_key.rate"))
+        check.store(self, rate=rates.given(self.rate, "per_key.rate", none=""))
         modes = self.order + (self.limit is not None) + fair
         if modes > 1 or not (modes or self.rate):
-            raise PolicyError("per_key: pass one of order=True, limit=… and fair=True, or a rate, or both")
+            raise PolicyError("per_key: pass one of order=True, limit=8 and fair=True, or a rate, or both")
         if self.on_dead not in {"skip", "hold"}:
             raise PolicyError(f"per_key.on_dead is {shown(self.on_dead)}. Pass 'skip' or 'hold'")
         if self.on_dead == "hold" and not self.order:
-            raise PolicyError("per_key.on_dead='hold' requires order=True. Add that, or leave on_dead out")
+            raise PolicyError(
+                "per_key.on_dead='hold' requires order=True. Pass only these, or leave on_dead out"
+            )
         if self.limit is not None:
             check.whole(self.limit, "per_key.limit", 1, MOST_SEATS)
         if fair:
             window = USUAL_WINDOW if self.fair is True else self.fair
-            check.store(self, fair=check.whole(window, "per_key.fair", 1, MOST_WINDOW, ", or True for 4"))
+            check.store(self, fair=check.whole(window, "per_key.fair", 1, MOST_WINDOW))
 
     def __str__(self) -> str:
         said = ["order hold" if self.on_dead == "hold" else "order"] if self.order else []
@@ -92,7 +94,8 @@ class PerKey:
             return cls(**check.fields(cast("Mapping[str, Any]", given), names, "per_key"))
         found = _TEXT.fullmatch(given) if isinstance(given, str) and given else None
         if found is None:
-            raise PolicyError(f"per_key is {shown(given)}. Pass PerKey(order=True), or text: {_GRAMMAR}")
+            rule = "" if isinstance(given, str) else "PerKey(order=True), or text: "
+            raise PolicyError(f"per_key is {shown(given)}. Pass {rule}{_GRAMMAR}")
         limit, window = found["limit"], found["window"]
         return cls(
             order=bool(found["order"]),

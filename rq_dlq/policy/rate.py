@@ -10,10 +10,10 @@ from rq_dlq.values.durations import shown
 _TEXT = re.compile(r"([1-9]\d{0,6})/([1-9]\d{0,4})?(ms|s|m|h|d)")
 
 
-def given(value: object, name: str) -> str | None:
+def given(value: object, name: str, none: str = ", or None for no limit") -> str | None:
     """The argument `rate` as stored in Redis (lua/lib/pace); None: no limit.
 
-    It is text such as "100/s" or "5/10m", or a whole number per second.
+    It is text such as "100/s" or "5/10m", or a whole number per second. The error ends with `none`.
 
     Raises:
         PolicyError: it is not a rate.
@@ -24,4 +24,4 @@ def given(value: object, name: str) -> str | None:
     if isinstance(text, str) and _TEXT.fullmatch(text):
         return text
     known = '"100/s" or "5/10m" (ms, s, m, h, d)'
-    raise PolicyError(f"{name} is {shown(value)}. Pass text such as {known}, or None for no limit")
+    raise PolicyError(f"{name} is {shown(value)}. Pass text such as {known}{none}")

@@ -74,7 +74,7 @@ def packed(given: object, of: Of = "key") -> bytes:
             text = b""
         if 0 < len(text) <= MAX_BYTES:
             return lane_of(given, of).to_bytes(WIDTH, "big") + text
-    raise InvalidMessage(f"{of} {shown(given)}: use text of 1 to {MAX_BYTES} bytes, or None for no {of}")
+    raise InvalidMessage(f"{of} {shown(given)}: use text of 1 to {MAX_BYTES} bytes")
 
 
 def given_of(key: str | None, dependency: str | None) -> set[Of]:

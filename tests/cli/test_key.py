@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import rq_dlq
 from tests.cli.conftest import Shell
@@ -21,13 +22,29 @@ def test_keys_are_listed_and_shown(shell: Shell, broker: rq_dlq.Broker) -> None:
     assert {one["key"] for one in shell.json("msg", "ls", "orders")} == {None, "customer-7"}
     counted = shell.json("msg", "ls", "orders", "--count-by", "key")
     assert {"value": "customer-7", "count": 3} in counted
-    assert "Pass PerKey" in shell("policy", "set", "orders", "--per-key", "sometimes", code=2).stderr
     shell("policy", "set", "orders", "--per-key", "order hold rate 1/h")
     broker.queue("orders").claim(9)
     (row,) = shell.json("key", "ls", "orders")
     assert row["next_at"] > "2"
     shell("policy", "set", "orders", "--per-key", "none")
     assert broker.queue("orders").settings().per_key is None
+
+
+def test_an_error_suggests_what_works(shell: Shell) -> None:
+    """Typed as it stands."""
+    shell("send", "orders", typed="x")
+    said = shell("policy", "set", "orders", "--per-key", "sometimes", code=2).stderr
+    rules = [one or other for one, other in re.findall('"(.+?)"|(?:Pass|,) (order|fair)', said)]
+    assert len(rules) == 7
+    for rule in rules:
+        shell("policy", "set", "orders", "--per-key", rule)
+    said = shell("policy", "set", "orders", "--per-key", "limit 8 rate x", code=2).stderr
+    assert "unlimited" not in said
+    for rate in re.findall('"(.+?)"', said):
+        shell("policy", "set", "orders", "--per-key", f"limit 8 rate {rate}")
+    assert "True" not in shell("policy", "set", "orders", "--per-key", "fair 0", code=2).stderr
+    for line in ("key show orders ''", "key limit orders '' 3", "queue pause orders --key ''"):
+        assert "use text of 1 to 200 bytes\n" in shell(*shlex.split(line), code=2).stderr
 
 
 def test_a_paused_key_says_so(shell: Shell, broker: rq_dlq.Broker) -> None:
@@ -59,8 +76,10 @@ def test_an_export_keeps_the_key(shell: Shell, broker: rq_dlq.Broker) -> None:
 
 def test_one_key_is_limited(shell: Shell, broker: rq_dlq.Broker) -> None:
     shell("send", "orders", typed="x")
-    assert "does not limit keys" in shell("key", "limit", "orders", "k", "3", code=2).stderr
-    shell("policy", "set", "orders", "--per-key", "limit 8")
+    broker.queue("orders", per_key=rq_dlq.PerKey(order=True))
+    said = shell("key", "limit", "orders", "k", "3", code=2).stderr
+    assert "orders does not limit keys" in said
+    shell(*shlex.split(said.partition("`rq-dlq ")[2].partition("`")[0]))
     said = shell("key", "limit", "orders", "k", "3").stderr
     assert said == "key k of orders: at most 3 at a time\n"
     assert shell.json("key", "show", "orders", "k")["limit"] == 3

@@ -67,7 +67,7 @@ def set_limit(queue: QueueState[Any], key: str, limit: int | None, *, by: str | 
         raise InvalidInput(
             f"{queue.name} does not limit keys, so a key cannot have its own limit: pass "
             "per_key=PerKey(limit=8), for example, to broker.queue, or "
-            f'`rq-dlq policy set {queue.name} --per-key "limit 8"`'
+            f'`rq-dlq policy set {queue.name} --per-key "limit 8" --pin`'
         )
     return changed > 0
 
