@@ -123,7 +123,8 @@ def _maintained_by(context: Context) -> str:
 def show(context: Context, name: str) -> None:
     """Show all counts of one queue.
 
-    If messages wait and none is delivered, this gives the reason.
+    If messages wait and none is delivered, this gives the reason. Blocked messages are due, but wait for
+    others of their key or for a dependency.
     """
     broker = context.broker
     if is_view(context, name):
@@ -131,7 +132,13 @@ def show(context: Context, name: str) -> None:
         return
     queue = broker.queue(family_of(context, name))
     stats = queue.stats()
-    context.output.record(_show.queue_row(stats) | {"stands_still": why_still(stats) or None})
+    more = {"blocked": stats.blocked, "stands_still": why_still(stats) or None}
+    context.output.record(_show.queue_row(stats) | more)
+    if stats.blocked and context.output.format == "table":
+        context.output.say(
+            f"{many(stats.blocked, 'message')} blocked: `rq-dlq key ls {stats.name}` lists their keys, "
+            "`rq-dlq queue ls --dependencies` the dependencies that are down or paused"
+        )
 
 
 @queue.command("outcomes")

@@ -80,6 +80,8 @@ def why_still(stats: QueueStats) -> str:
         return ""
     if stats.paused:
         return f"it is paused: `rq-dlq queue resume {stats.name}` resumes it"
+    if stats.blocked and not stats.ready and stats.next_due is None:
+        return f"nothing is ready: {many(stats.blocked, 'message')} blocked, and no consumer holds a message"
     if stats.ready or not stats.next_due:  # due messages, too, only wait for a consumer
         return "no consumer holds a message: start one, for example with `rq-dlq worker MODULE:BROKER`"
     scheduled = many(stats.scheduled, "message")

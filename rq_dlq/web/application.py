@@ -30,6 +30,7 @@ from rq_dlq.web.guard import SAFE, Guard
 from rq_dlq.web.pages import (
     acts,
     group,
+    keys,
     login,
     message,
     overview,
@@ -51,6 +52,7 @@ PAGES: dict[str, Handler] = {
     "/": overview.overview,
     "/queue": queue.queue,
     "/group": group.group,
+    "/key": keys.key,
     "/message": message.message,
     "/redrives": redrives.redrives,
     "/redrive": redrives.redrive,

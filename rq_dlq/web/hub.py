@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
@@ -15,11 +16,13 @@ from rq_dlq.errors import RqDlqError
 if TYPE_CHECKING:
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.core.looking.overview import Overview
+    from rq_dlq.values.key import KeyStats
 
 logger = logging.getLogger("rq_dlq.web")
 LIVE, IDLE = 1.0, LONGEST  # seconds between two readings, while a page is open and while none is
 CHARTS = 900.0  # seconds shown in the charts
 FRESH = 2.0  # seconds for which a reading is used for a new page
+LANES, LANES_EVERY = 10, 5.0  # how many keys a page lists, and the seconds between two readings of them
 
 
 class Hub:
@@ -29,11 +32,15 @@ class Hub:
 
     Attributes:
         monitor: the last reading, the rates, the points for the charts.
+        lanes: by queue, the keys with the most blocked messages.
     """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.monitor = Monitor(keep=CHARTS)
+        self.lanes: dict[str, list[KeyStats]] = {}
+        self._keyed: Counter[str] = Counter()  # queues, by the open pages that show their keys
+        self._listed = -LANES_EVERY  # when their keys were read, on the monotonic clock
         self._began = 0.0
         self._looked = -FRESH  # on the monotonic clock
         self._lock = asyncio.Lock()
@@ -60,16 +67,30 @@ class Hub:
             return seen.overview
 
     @asynccontextmanager
-    async def watching(self) -> AsyncGenerator[Callable[[], asyncio.Event]]:
-        """Count a page as open; yields a function that returns the event of the next reading."""
+    async def watching(self, keyed: str = "") -> AsyncGenerator[Callable[[], asyncio.Event]]:
+        """Count a page as open; yields a function that returns the event of the next reading.
+
+        Args:
+            keyed: the queue whose keys the page shows; empty: it shows none.
+        """
         self._start()
         self._viewers += 1
+        self._keyed[keyed] += 1
         if self._viewers == 1:
             self._wanted.set()
         try:
             yield lambda: self._turn
         finally:
             self._viewers -= 1
+            self._keyed[keyed] -= 1
+
+    async def list_keys(self, name: str) -> None:
+        """Read the keys of a queue with the most blocked messages.
+
+        Raises:
+            RqDlqError: Redis does not answer, or refuses.
+        """
+        self.lanes[name] = await self._broker.queue(name).keys(LANES)
 
     def rendered(self, key: object, render: Callable[[], str]) -> str:
         """The output for all pages of one kind, rendered once for each reading."""
@@ -107,6 +128,11 @@ class Hub:
         self._began = time.monotonic()
         try:
             found = await self._broker.overview(self.monitor.overview)
+            if self._began - self._listed >= LANES_EVERY:
+                self._listed = self._began
+                for name in [name for name, pages in self._keyed.items() if name and pages]:
+                    with suppress(RqDlqError):  # of this queue alone: the others have been read
+                        await self.list_keys(name)
             self.monitor.add(found, time.monotonic() - self._began)
         except RqDlqError as error:
             self.monitor.fail(error)

@@ -13,6 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from rq_dlq.core.looking.monitor import ALL
 from rq_dlq.core.looking.trouble import OLD, Trouble, troubles
 from rq_dlq.errors import RqDlqError
+from rq_dlq.policy.per_key import PerKey
 from rq_dlq.web.shown import link
 from rq_dlq.web.site import Site, missing, root_of
 
@@ -89,9 +90,10 @@ def _groups_found(site: Site, seen: Overview, words: str) -> list[Any]:
 
 
 def queue(site: Site, seen: Overview, asked: Asked) -> Values:
-    """One queue."""
+    """One queue; `keys` is the text of its rule for keys."""
     found = _queue_of(seen, asked.get("name", ""))
     rates = site.hub.monitor.rates(found.name)
+    elsewhere = sum(one.waiting for one in found.dependencies)
     return {
         "at": seen.at,
         "queue": found,
@@ -100,6 +102,9 @@ def queue(site: Site, seen: Overview, asked: Asked) -> Values:
         "died": rates.died * 60,
         "troubles": _troubles(site, seen, [found]),
         "rows": [(found.name, group) for group in found.groups[:MOST_GROUPS]],
+        "rule": PerKey.of(rule) if (rule := asked.get("keys")) else None,
+        "blocked": max(0, found.stats.blocked - elsewhere),
+        "lanes": site.hub.lanes.get(found.name, []),
     }
 
 
@@ -152,6 +157,8 @@ async def stream(site: Site, request: Request) -> Response:
     if (view := VIEWS.get(asked.pop("page", ""))) is None:
         raise HTTPException(404, "there is no such page")
     root, key = root_of(request), tuple(sorted(asked.items()))
+    keyed = asked.get("name", "") if asked.get("keys") else ""
+    PerKey.of(asked.get("keys") or "order")  # raises if it is not a rule
 
     def event() -> str:
         seen = site.hub.monitor
@@ -166,7 +173,7 @@ async def stream(site: Site, request: Request) -> Response:
         return f"{_event(html)}event: point\ndata: {point}\n\n"
 
     async def events() -> AsyncGenerator[str]:
-        async with site.hub.watching() as turn:
+        async with site.hub.watching(keyed) as turn:
             last = ""
             while site.access.who(request):  # a stream ends with its session
                 next_turn = turn()

@@ -40,6 +40,31 @@ async def test_the_longest_keys_are_found(broker: Any) -> None:
         await queue.key("").stats()
 
 
+async def test_a_lane_of_a_dependency_is_no_key(broker: Any) -> None:
+    queue = await shop(broker, PerKey(order=True), "a0", "a1")
+    await queue.send_many([Message(n, key=f"other-{n}", dependency="payments") for n in range(5)])
+    await queue.dependency("payments").pause()
+    await queue.claim(9)
+    for exact in (False, True):
+        assert [(one.key, one.blocked) for one in await queue.keys(exact=exact)] == [("customer-a", 1)]
+
+
+async def test_the_pause_of_a_key_is_counted(broker: Any, clock: Any) -> None:
+    queue = await shop(broker, PerKey(order=True), "a0", "a1")
+    key = queue.key("customer-a")
+    await key.pause()
+    found = await key.stats()
+    assert (found.paused, found.until) == (True, None)
+    await key.pause(until="10m")
+    found = await key.stats()
+    assert found.paused
+    assert found.until is not None
+    assert [found] == await queue.keys()
+    clock.advance("11m")
+    found = await key.stats()
+    assert (found.paused, found.until) == (False, None)
+
+
 async def test_why_a_message_waits(broker: Any) -> None:
     queue = await shop(broker, PerKey(order=True, on_dead="hold"), "a0", "a1", "a2")
     (held,) = await queue.claim(9)

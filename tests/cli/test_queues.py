@@ -183,6 +183,20 @@ def test_show_says_why_nothing_moves(shell: Shell, broker: rq_dlq.Broker) -> Non
     assert still() is None
 
 
+def test_show_counts_what_is_blocked(shell: Shell, broker: rq_dlq.Broker) -> None:
+    orders = broker.queue("orders", per_key=rq_dlq.PerKey(order=True, on_dead="hold"))
+    orders.send_many([rq_dlq.Message(n, key="customer-7") for n in range(4)])
+    assert shell.json("queue", "show", "orders")["blocked"] == 3
+    shown = shell("queue", "show", "orders")
+    assert "blocked" in shown.stdout
+    assert "3 messages blocked: `rq-dlq key ls orders` lists their keys" in shown.stderr
+    orders.poison(orders.claim(), "no")
+    said = shell.json("queue", "show", "orders")["stands_still"]
+    assert said == "nothing is ready: 3 messages blocked, and no consumer holds a message"
+    orders.select(key="customer-7").purge()
+    assert "blocked:" not in shell("queue", "show", "orders").stderr
+
+
 def test_what_is_overdue_waits_for_a_consumer() -> None:
     late = QueueStats("orders", 0, 3, 0, 0, 0, oldest=None, next_due=0.0, totals={}, overdue=4.0)
     assert why_still(late).startswith("no consumer holds a message")

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -22,6 +23,7 @@ from tests.web.browser import launched, opened, serving
 
 CONTRAST = Path(__file__).with_name("contrast.js").read_text(encoding="utf-8")
 PICTURES = os.environ.get("RQ_DLQ_PICTURES")
+ODD_KEY = "<b>" + "ü" * 98
 WIDTHS, THEMES = (360, 768, 1280), ("light", "dark")
 COLOURED = (360, 1280)
 """Widths on either side of the one where the style sheet changes: colours are the same beyond."""
@@ -92,6 +94,10 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         broker.queue("thumbnails").send_many([{"n": n} for n in range(30)], delay="10m")
         broker.queue("webhooks.outgoing").send_many([{"n": n} for n in range(300)])
         broker.queue("webhooks.outgoing").pause()
+        invoices = broker.queue("invoices", per_key=rq_dlq.PerKey(order=True))
+        for key in (ODD_KEY, *(f"customer-{n}" for n in range(30))):
+            invoices.send_many([{"n": n} for n in range(3)], key=key)
+        invoices.key(ODD_KEY).pause()
         yield shop
 
 
@@ -125,6 +131,8 @@ def pages_of(shop: Shop) -> dict[str, str]:
         "message": f"/message?queue=orders&id={group.sample_id}",
         "edit": f"/act?verb=edit&queue=orders&id={group.sample_id}",
         "counted": "/queue?name=orders&count_by=tenant&place=dead",
+        "keys": "/queue?name=invoices",
+        "key": f"/key?queue=invoices&key={quote(ODD_KEY)}",
         "redrives": "/redrives",
         "workers": "/workers",
         "policies": "/policies?queue=orders&messages=200",

@@ -55,10 +55,14 @@ def longest(queue: QueueState[Any], limit: int, *, exact: bool) -> Steps[list[Ke
 
 
 def _by_length(queue: QueueState[Any], lanes: list[int]) -> Steps[list[int]]:
-    lengths: list[int] = []
+    """The lanes of keys among these, the longest first."""
+    found: list[tuple[int, int]] = []
     for part in chunks(lanes):
-        lengths += yield Batch([calls.blocked(queue.keys, lane) for lane in part])
-    return [lane for _, lane in sorted(zip(lengths, lanes, strict=True), reverse=True)]
+        reads = [read(queue.keys, lane) for lane in part for read in (calls.blocked, calls.special)]
+        replies: list[Any] = yield Batch(reads)
+        specials = zip(part, replies[::2], replies[1::2], strict=True)
+        found += [(size, lane) for lane, size, special in specials if special is None or special.of == "key"]
+    return [lane for _, lane in sorted(found, reverse=True)]
 
 
 def of_key(queue: QueueState[Any], key: str) -> Steps[KeyStats]:
@@ -102,16 +106,14 @@ def _of_lane(queue: QueueState[Any], lane: int, key: str | None) -> Steps[KeySta
     ids = [*holding, *([head] if head else [])]
     page: Page | None = (yield page_calls.browse(queue.keys, ids=ids)) if ids else None
     rows = {row.id: row for row in (page.rows() if page else [])}
-    held_by: list[tuple[str, str]] = []
-    for message_id in holding:
-        consumer = yield from _consumer(queue, rows.get(message_id))
-        held_by.append((message_id, consumer))
-    for message_id, token in cancelled.items():
-        held_by.append((message_id, _name((yield calls.consumer(queue.keys, token)))))
+    tokens = {message_id: _token(rows.get(message_id)) for message_id in holding} | cancelled
+    asked = [calls.consumer(queue.keys, token) for token in tokens.values() if token]
+    names = iter((yield Batch(asked)) if asked else [])
+    held_by = tuple((message_id, _name(next(names)) if token else "") for message_id, token in tokens.items())
     for row in rows.values() if key is None else ():
         key = _key_of(queue, row) or key
     limit = special.limit if special and rule and rule.limit else None  # lua/lib/limit_of
-    found = KeyStats(key or "", blocked, seats, head, tuple(held_by), limit)
+    found = KeyStats(key or "", blocked, seats, head, held_by, limit)
     if slot or (special and special.paused):
         now, _ = yield queue_calls.stats(queue.keys, queue.name)
         if slot and slot > now:  # lua/lib/slot_of
@@ -127,12 +129,11 @@ def _call_of(member: str) -> tuple[str, str]:
     return message_id, token
 
 
-def _consumer(queue: QueueState[Any], row: Row | None) -> Steps[str]:
-    """The consumer of a message; empty: it is not leased."""
+def _token(row: Row | None) -> str:
+    """The token of the claim that holds a message; empty: none does."""
     if row is None or not row.lease_until:
         return ""
-    token = row.state.split(b" ")[1][1:]  # lua/lib/state.lua
-    return _name((yield calls.consumer(queue.keys, token.decode(errors="replace"))))
+    return row.state.split(b" ")[1][1:].decode(errors="replace")  # lua/lib/state.lua
 
 
 def _name(text: str) -> str:

@@ -37,9 +37,12 @@ async def queue(site: Site, request: Request) -> Response:
             return site.page(request, "shared.html", name=name, meant=meant, by_name=seen.by_name)
         return go_to(request, "queue", name=meant[0].family)
     found = site.broker.queue(name)
-    values = live.queue(site, await site.hub.now(), request.query_params)
-    points = msgspec.json.encode(site.hub.monitor.columns(found.name)).decode()
     settings = await found.settings()
+    rule = str(settings.per_key or "")
+    if rule:
+        await site.hub.list_keys(name)
+    values = live.queue(site, await site.hub.now(), {"name": name, "keys": rule})
+    points = msgspec.json.encode(site.hub.monitor.columns(found.name)).decode()
     return site.page(
         request, "queue.html", points=points, peeked=await found.peek(PEEKED), settings=settings,
         set=[one for one in settings.sources if one.source != "default"],
