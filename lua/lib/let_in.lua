@@ -6,8 +6,10 @@
 local made
 local function due_first(leaving)
   if not made then
-    -- needs: heads_in, promote
-    promote(nil, leaving)
+    -- needs: heads_in, promote, wake_one
+    if promote(nil, leaving) > 0 then
+      wake_one()
+    end
     made = heads_in
   end
 end

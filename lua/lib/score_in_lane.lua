@@ -1,12 +1,14 @@
 -- The score in `scheduled` of a new message with a key that gets no seat of its lane, as in lib/enter; false: it gets one,
 -- or has one since a send was cut off. `taken_seats`: lanes and ids, which are written before the rows.
--- needs: lanes_in, rule, BLOCKED, digits, free_seats, seat_in, promote; keys: seats, scheduled
+-- needs: lanes_in, rule, BLOCKED, digits, free_seats, seat_in, promote, wake_one; keys: seats, scheduled
 -- gives: score_in_lane, taken_seats
 local taken_seats, rooms, somebody_waits = {}, {}, nil -- rooms: lane → free seats
 
 local function room_of(lane)
   if somebody_waits == nil then
-    promote() -- one that was delayed, and is due by now, is in front of those that are sent
+    if promote() > 0 then -- one that was delayed, and is due by now, is in front of those that are sent
+      wake_one()
+    end
     somebody_waits = redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') > 0
   end
   local score = digits(BLOCKED + lane)

@@ -1080,7 +1080,9 @@ local function remove_acked(ids, texts, given)
             end
             return #rows / 2
           end
-          promote(nil, leaving)
+          if promote(nil, leaving) > 0 then
+            wake_one()
+          end
           made = heads_in
         end
       end

@@ -599,7 +599,9 @@ local function drop(ids)
           end
           return #rows / 2
         end
-        promote(nil, leaving)
+        if promote(nil, leaving) > 0 then
+          wake_one()
+        end
         made = heads_in
       end
     end

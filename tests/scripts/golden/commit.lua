@@ -580,7 +580,9 @@ local function queue(n)
 
       local function room_of(lane)
         if somebody_waits == nil then
-          promote() -- one that was delayed, and is due by now, is in front of those that are sent
+          if promote() > 0 then -- one that was delayed, and is due by now, is in front of those that are sent
+            wake_one()
+          end
           somebody_waits = redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') > 0
         end
         local score = digits(BLOCKED + lane)
@@ -1864,7 +1866,9 @@ local function queue(n)
               end
               return #rows / 2
             end
-            promote(nil, leaving)
+            if promote(nil, leaving) > 0 then
+              wake_one()
+            end
             made = heads_in
           end
         end

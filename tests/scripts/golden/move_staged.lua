@@ -510,7 +510,9 @@ local function add(items, first, last, delay, ttl, opening)
 
     local function room_of(lane)
       if somebody_waits == nil then
-        promote() -- one that was delayed, and is due by now, is in front of those that are sent
+        if promote() > 0 then -- one that was delayed, and is due by now, is in front of those that are sent
+          wake_one()
+        end
         somebody_waits = redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') > 0
       end
       local score = digits(BLOCKED + lane)

@@ -560,7 +560,9 @@ local function due_first(leaving)
       end
       return #rows / 2
     end
-    promote(nil, leaving)
+    if promote(nil, leaving) > 0 then
+      wake_one()
+    end
     made = heads_in
   end
 end

@@ -709,7 +709,9 @@ local function drop(ids)
           end
           return #rows / 2
         end
-        promote(nil, leaving)
+        if promote(nil, leaving) > 0 then
+          wake_one()
+        end
         made = heads_in
       end
     end
@@ -1261,7 +1263,9 @@ local function there()
               end
               return #rows / 2
             end
-            promote(nil, leaving)
+            if promote(nil, leaving) > 0 then
+              wake_one()
+            end
             made = heads_in
           end
         end
@@ -1896,7 +1900,9 @@ local function due_first(leaving)
       end
       return #rows / 2
     end
-    promote(nil, leaving)
+    if promote(nil, leaving) > 0 then
+      wake_one()
+    end
     made = heads_in
   end
 end

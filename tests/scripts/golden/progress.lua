@@ -596,7 +596,9 @@ local function held_head(id, text)
               end
               return #rows / 2
             end
-            promote(nil, leaving)
+            if promote(nil, leaving) > 0 then
+              wake_one()
+            end
             made = heads_in
           end
         end

@@ -664,7 +664,9 @@ local function put(id, state, head, waits, rest, arrive)
             end
             return #rows / 2
           end
-          promote(nil, leaving)
+          if promote(nil, leaving) > 0 then
+            wake_one()
+          end
           made = heads_in
         end
       end

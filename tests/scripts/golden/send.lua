@@ -511,13 +511,23 @@ if delay == 0 and keys_count then
     end
     return #rows / 2
   end
+  -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left. So no
+  -- client polls, and a message wakes one of a thousand.
+  local function wake_one()
+    if redis.call('LLEN', wake) == 0 then
+      redis.call('LPUSH', wake, 1)
+      redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
+    end
+  end
   -- The score in `scheduled` of a new message with a key that gets no seat of its lane, as in lib/enter; false: it gets one,
   -- or has one since a send was cut off. `taken_seats`: lanes and ids, which are written before the rows.
   local taken_seats, rooms, somebody_waits = {}, {}, nil -- rooms: lane → free seats
 
   local function room_of(lane)
     if somebody_waits == nil then
-      promote() -- one that was delayed, and is due by now, is in front of those that are sent
+      if promote() > 0 then -- one that was delayed, and is due by now, is in front of those that are sent
+        wake_one()
+      end
       somebody_waits = redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') > 0
     end
     local score = digits(BLOCKED + lane)
@@ -668,8 +678,6 @@ for n = 1, opened and asked or 0 do
     if seen then seen[id] = true end
   end
 end
--- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left. So no
--- client polls, and a message wakes one of a thousand.
 local function wake_one()
   if redis.call('LLEN', wake) == 0 then
     redis.call('LPUSH', wake, 1)
