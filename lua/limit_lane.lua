@@ -12,9 +12,9 @@ elseif limit == (lane and lane.limit or nil) then
 end
 lane = lane or { of = 'key', name = name }
 lane.limit = limit
+redis.call('HSET', settings, 'narrowed', 2) -- first: it may be lower than before (lib/narrow)
 write_lane(number, lane)
 if rule.limit < math.huge then
-  redis.call('HSET', settings, 'narrowed', 2) -- it may be lower than before (lib/narrow)
   let_in({ number })
 end
 note_audit('limited', by, user, 'chosen', 'key ' .. name .. (limit and ' to ' .. limit or ' as others'))

@@ -1,9 +1,10 @@
 -- The part of lib/put for messages with a key, if the queue has a rule for keys.
--- needs: keeps_seat, enter, vacate, BLOCKED; keys: ready, scheduled
+-- needs: keeps_seat, enter, vacate, due_first, BLOCKED; keys: ready, scheduled
 -- gives: seated_or_blocked, given_back
 
 -- The index and the score of a message that is due: `ready` and its score there, if it has a seat of its lane.
 local function seated_or_blocked(id, row, lane, score)
+  due_first({ [id] = true })
   local may, slot = enter(id, row, lane)
   if may then
     return ready, score

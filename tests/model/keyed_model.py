@@ -28,6 +28,7 @@ class KeyedModel:
         self.lanes = lanes
         self.messages: dict[str, Message] = {}
         self.seats: dict[str, int] = {}
+        self.are_moving = False  # those that are due
 
     def at(self, place: str) -> list[Message]:
         """The messages at a place, in order."""
@@ -39,6 +40,8 @@ class KeyedModel:
 
     def put(self, message: Message, *, waits: bool = False) -> None:
         """Where its part says; one that is due is ready with a seat, and blocked without."""
+        if message.part == "live" and not waits and message.lane is not None:
+            self.due_first(message)
         message.waits, message.let_in = waits, None
         message.blocked = message.part == "live" and not waits and not self.enters(message)
         if not self.keeps_seat(message):
@@ -86,11 +89,19 @@ class KeyedModel:
                 self.seats[first.id] = lane
                 first.blocked, first.let_in = False, self.now + 1
 
-    def due_first(self) -> None:
+    def due_first(self, but: Message | None = None) -> None:
         """Before a seat is given: who was delayed, and is due by now, may be in front."""
-        due = [m for m in self.at("scheduled") if m.waits and m.due <= self.now][:MOVED]
+        if self.settings.per_key and not self.are_moving:
+            self.move_due(MOVED, but)
+
+    def move_due(self, limit: int, but: Message | None = None) -> int:
+        """The scheduled that are due become ready, in order; how many."""
+        due = [m for m in self.at("scheduled") if m.waits and m.due <= self.now and m is not but][:limit]
+        self.are_moving = True
         for message in due:
             self.put(message)
+        self.are_moving = False
+        return len(due)
 
 
 def call_of(token: str, message_id: str) -> str:

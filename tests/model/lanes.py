@@ -90,6 +90,7 @@ class Seen:
     lanes: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
     by_rate: set[str] = field(default_factory=set[str])
     slots: set[int] = field(default_factory=set[int])
+    due: set[str] = field(default_factory=set[str])
     given_back: Counter[str] = field(default_factory=Counter[str])
     now: int = 0
 
@@ -132,6 +133,7 @@ def look(raw: Any, keys: QueueKeys) -> Seen:
     seen.slots = {int(lane) for lane in slots}
     seen.now = int(raw.get(CLOCK))
     rows = {row: "ready" for row, _ in ready}  # what was cut off may have left others of a message
+    is_due = {row for row, score in scheduled if score <= seen.now}
     for row, score in scheduled:
         place = "waits" if score < BLOCKED else "parked" if score == BLOCKED + PAY else "blocked"
         rows.setdefault(row, place)
@@ -153,6 +155,7 @@ def look(raw: Any, keys: QueueKeys) -> Seen:
         elif part != "live":
             place = part
         seen.place[name], seen.row[name] = place, row
+        seen.due |= {name} if row in is_due and place == "waits" else set()
         seen.lane[name] = lane
         seen.reason[name] = state.split(" ")[0].partition("/")[2]
     return seen
@@ -189,13 +192,20 @@ def check(seen: Seen, before: Seen, mode: str, *, settled: bool, whole: bool, ov
         was = before.held(settled=settled)  # those of a limit that was taken back stay
         over = [lane for lane, count in held.items() if count > max(seen.limit(lane, mode), was[lane])]
         assert not over, f"more than may hold a seat of {over}: {seen.seats}"
+        begun = {seen.lane[name] for name in {*seen.at("leased")} - {*before.at("leased")}}
+        in_work = Counter(seen.lane[name] for name in seen.at("leased"))
+        over = [lane for lane in begun if lane is not None and in_work[lane] > seen.limit(lane, mode)]
+        assert not over, f"more than may hold a seat of {over} are in work: {seen.at('leased')}"
     if overtaking:
         # In turn, a claim that was cut off may have taken the seat of a ready message, and no more.
         let_in_before = {*before.seats, *(before.at("ready") if in_turn else ())}
         for name in seen.seats.keys() - let_in_before:
             if (lane := seen.lane.get(name)) is None or seen.place[name] != "ready":
                 continue
-            waited = [it for it in before.at("blocked") if it in seen.at("blocked") and seen.lane[it] == lane]
+            # Of two that are due, the first to be due goes first.
+            places = ["blocked"] if before.place.get(name) == "waits" else ["blocked", "waits"]
+            wait = {*seen.at("blocked"), *seen.due}
+            waited = [it for it in before.at(*places) if it in wait and seen.lane[it] == lane]
             passed = [it for it in waited if seen.row[it] == before.row[it] and seen.row[it] < seen.row[name]]
             assert not passed, f"{name} has overtaken {passed}"
         for name in before.at("leased") if mode.startswith("order") else ():
@@ -289,8 +299,9 @@ class Lanes:
         self.clock = Clock(raw)
         policy = RedeliveryPolicy(initial_delay=1, max_delay=2, max_redeliveries=2)
         self.queue, self.other = Driver(raw, policy), Driver(raw, policy, keys=QueueKeys("rq", "to"))
-        if turned_on:  # beside a mode that there was before, or without one
-            if (before := mode.rpartition("rate")[0].strip()) and before != mode:
+        if turned_on:  # after a rule that allows more, or has no rate, or after none
+            before = mode.rpartition("rate")[0].strip() or self.random.choice(["", "limit 3"])
+            if before and before != mode:
                 assert self.queue.run(self.queue.configure_call({"per_key": before}))
             items = [cell for name in IDS for cell in (name, payload(name, 4))]
             self.queue.run(sending_calls.send(self.queue.sender(), delay=0, ttl=0, items=items))

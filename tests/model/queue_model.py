@@ -315,10 +315,7 @@ class Model(KeyedModel):
 
     def promote(self, limit: int) -> int:
         """The scheduled that are due become ready; how many."""
-        due = [m for m in self.at("scheduled") if m.waits and m.due <= self.now][:limit]
-        for message in due:
-            self.put(message)
-        return len(due)
+        return self.move_due(limit)
 
     def expire(self, limit: int) -> int:
         """What waits and has no time left expires; how many."""

@@ -44,3 +44,10 @@ def test_the_rules_hold_again_after_a_cut(raw: Any, mode: str) -> None:
 def test_the_rules_hold_with_a_rate(raw: Any, mode: str) -> None:
     assert drive(raw, mode, 1, 120).attempts > 10
     assert drive(raw, mode, 2, 60, cut_off=True).cuts > 3
+
+
+@REAL
+@pytest.mark.parametrize("mode", MODES)
+def test_the_rules_hold_where_another_was_in_force(raw: Any, mode: str) -> None:
+    done = [drive(raw, mode, draw, 40, turned_on=True) for draw in range(8)]
+    assert sum(lanes.attempts for lanes in done) > 40

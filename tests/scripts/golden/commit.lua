@@ -1458,10 +1458,313 @@ local function queue(n)
       if per_key then -- after the states: lib/tend finds the seat of a message that is gone
         local BLOCKED = 2 ^ 43
         -- Lets in the heads of lanes, once the messages that are due by now are at their places (`due_first`): one that was delayed
-        -- may be the head. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
+        -- may be the head. Defines the large fragments when they are needed: most scripts let no message in.
         --   leaving: as in lib/promote
-        local made
+        local are_moved, made
         local function due_first(leaving)
+          if not are_moved then
+            are_moved = true
+            local FIELDS = {
+              redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+            }
+            local found
+            local function setting(name)
+              found = found or redis.call(
+                'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+                'narrowed'
+              )
+              return found[FIELDS[name]]
+            end
+            local MOVED = 200
+
+            local function promote(limit, leaving)
+              local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
+              local moved, members, blocked = {}, {}, {}
+              local blocks = #rows > 0 and setting('per_key') and (function()
+                local LONGEST = 2 ^ 42 -- milliseconds
+                local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+                local function interval_of(rate)
+                  local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+                  count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+                  if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+                    return nil
+                  end
+                  local interval = spans * UNITS[unit] / count
+                  return interval > 0 and interval <= LONGEST and interval or nil
+                end
+                local per_key_text = setting('per_key') or ''
+                local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+                local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+                local interval = rate and interval_of(rate)
+                local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+                local is_read = seats_of_lane > 0 and (interval or not rate)
+                local rule = {
+                  limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+                  in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+                  interval = is_read and interval or nil,
+                }
+                local function read_json(text)
+                  local decoded, value = pcall(cjson.decode, text or '')
+                  return decoded and type(value) == 'table' and value or {}
+                end
+                local lanes_read = {}
+
+                local function read_lane(number)
+                  if lanes_read[number] == nil then
+                    local text = redis.call('HGET', lanes, string.format('%.0f', number))
+                    lanes_read[number] = text and read_json(text) or false
+                  end
+                  return lanes_read[number]
+                end
+                local function is_closed(number)
+                  local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+                  return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+                end
+                local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+                local function digits(number)
+                  return string.format(WHOLE, number)
+                end
+                local function limit_of(number)
+                  local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+                  return lane and tonumber(lane.limit) or rule.limit
+                end
+                local BY_RATE = '.5'
+                local function free_seats(lane)
+                  local score = digits(lane)
+                  local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
+                  if rule.interval and free > 0 then
+                    local function slot_of(lane)
+                      local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+                      return at and at > now and at <= now + rule.interval and at or nil
+                    end
+                    free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
+                  end
+                  return free, rule.interval and score .. BY_RATE or score
+                end
+
+                local function seat_in(lane)
+                  return rule.interval and digits(lane) .. BY_RATE or digits(lane)
+                end
+                local function enter(id, row, lane, full)
+                  if rule.limit == math.huge then
+                    return true
+                  end
+                  local has_room = not (full and full[lane] or is_closed(lane))
+                  if has_room then
+                    local score = digits(BLOCKED + lane)
+                    local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+                    has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
+                  end
+                  if has_room then
+                    redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
+                    return true
+                  elseif full then
+                    full[lane] = true
+                  end
+                  local own = redis.call('ZSCORE', seats, id)
+                  if own and rule.interval then
+                    local function slot_of(lane)
+                      local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+                      return at and at > now and at <= now + rule.interval and at or nil
+                    end
+                    local function comes_by_rate(id, lane, own)
+                      local slot = own == lane and slot_of(lane)
+                      if slot then
+                        return false, rule.in_order and slot or nil
+                      elseif own == lane then
+                        local score = digits(lane) .. BY_RATE
+                        if redis.call('ZCOUNT', seats, score, score) > 0 then
+                          return false
+                        end
+                        redis.call('ZADD', seats, score, id)
+                      end
+                      return true
+                    end
+                    return comes_by_rate(id, lane, tonumber(own))
+                  end
+                  return own ~= false -- its own seat counts as free
+                end
+                local function stated_head(text)
+                  local at = text and text:find(' head=')
+                  if at then
+                    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+                    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
+                      local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+                      return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+                    end
+                  end
+                end
+                local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
+
+                local function is_later(record, text)
+                  return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+                end
+                local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
+
+                local function lanes_in(text, first)
+                  local lanes, at = {}, first + 2
+                  for field = KEY, DEPENDENCY do
+                    local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+                    if f and number == field then
+                      lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+                      at = at + 3 + high * 256 + low
+                    end
+                  end
+                  return lanes[KEY], lanes[DEPENDENCY]
+                end
+                local HEADERS = 0x20
+
+                local function lanes_of(record)
+                  local flags = record:byte(8)
+                  if flags and math.floor(flags / HEADERS) % 2 == 1 then
+                    return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+                  end
+                end
+                local TRANSIENT = 0x80
+
+                local function unpack_number(text, first, width)
+                  local value = 0
+                  for i = first, first + width - 1 do
+                    value = value * 256 + text:byte(i)
+                  end
+                  return value
+                end
+
+                local function has_expiry(record)
+                  return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+                end
+
+                local function as_head(birth, flags, expires, lane, needs)
+                  return {
+                    birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+                    lane = lane, needs = needs,
+                  }
+                end
+
+                local function read_record(record)
+                  if #record < 14 and (#record < 8 or has_expiry(record)) then
+                    return { birth = 0, priority = 4 }
+                  end
+                  local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+                  local lane, needs = lanes_of(record)
+                  return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
+                end
+                local function head_of(id, text)
+                  local birth, flags, expires, lane, needs = stated_head(text)
+                  if birth then
+                    if redis.call('HEXISTS', messages, id) == 0 then
+                      return nil, false
+                    elseif is_later('', text) then
+                      return nil, true
+                    end
+                    return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
+                  end
+                  local record = redis.call('HGET', messages, id)
+                  if not record then
+                    return nil, false
+                  elseif is_later(record, text) then
+                    return nil, true
+                  end
+                  return read_record(record), false
+                end
+                local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+                local MORE = ' [%w_]+=%S*'
+                local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
+
+                local function new_state(due)
+                  return {
+                    part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+                    deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+                  }
+                end
+
+                local function parse_state(text, birth)
+                  local s = new_state(math.floor(birth / 4096))
+                  local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+                  if text then
+                    part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+                      text:match(STATE)
+                  end
+                  if part and (more == '' or more:gsub(MORE, '') == '') then
+                    s.part, s.reason, s.mark, s.token = part, reason, mark, token
+                    local at = tonumber(due)
+                    s.due = at > 0 and at < LATER and at or s.due
+                    s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+                    s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+                    s.delay, s.more = tonumber(delay), more
+                  end
+                  return s
+                end
+
+                local function format_state(s)
+                  local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+                  return table.concat({
+                    part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+                  }, ' ') .. s.more
+                end
+
+                local function expiry_of(head, state)
+                  if state.redriven == 0 then
+                    return head.expires
+                  end
+                  return tonumber(state.more:match(' expires=(%d+)') or nil)
+                end
+                local function waiting_lane(id, row, text)
+                  if text and not text:find('^%a+/?%a* %-') then
+                    return nil
+                  end
+                  local head = head_of(id, text)
+                  if not (head and head.lane) then
+                    return nil
+                  end
+                  return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
+                end
+                local function id_of(member)
+                  return member:sub(member:byte(1) < 16 and 9 or 3)
+                end
+                local full = {}
+                return function(row)
+                  local id = id_of(row)
+                  if leaving and leaving[id] then
+                    return math.huge
+                  end
+                  local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
+                  if not is_own then
+                    return false
+                  end
+                  local may, slot = enter(id, row, lane, full)
+                  return not may and (slot or BLOCKED + lane)
+                end
+              end)()
+              for i = 1, #rows, 2 do
+                local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
+                if lane and lane < math.huge then
+                  blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
+                elseif not lane then
+                  members[#members + 1] = rows[i]
+                  local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
+                  moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
+                end
+              end
+              if #blocked > 0 then
+                redis.call('ZADD', scheduled, unpack(blocked))
+              end
+              if #members > 0 then
+                redis.call('ZADD', ready, unpack(moved))
+                redis.call('ZREM', scheduled, unpack(members))
+              end
+              return #rows / 2
+            end
+            if promote(nil, leaving) > 0 then
+              wake_one()
+            end
+          end
+        end
+
+        local function let_in(...)
+          due_first()
           if not made then
             local function id_of(member)
               return member:sub(member:byte(1) < 16 and 9 or 3)
@@ -1760,121 +2063,8 @@ local function queue(n)
                 heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
               end
             end
-            local MOVED = 200
-
-            local function promote(limit, leaving)
-              local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
-              local moved, members, blocked = {}, {}, {}
-              local blocks = #rows > 0 and setting('per_key') and (function()
-                local function enter(id, row, lane, full)
-                  if rule.limit == math.huge then
-                    return true
-                  end
-                  local has_room = not (full and full[lane] or is_closed(lane))
-                  if has_room then
-                    local score = digits(BLOCKED + lane)
-                    local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-                    has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
-                  end
-                  if has_room then
-                    redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
-                    return true
-                  elseif full then
-                    full[lane] = true
-                  end
-                  local own = redis.call('ZSCORE', seats, id)
-                  if own and rule.interval then
-                    local function slot_of(lane)
-                      local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
-                      return at and at > now and at <= now + rule.interval and at or nil
-                    end
-                    local function comes_by_rate(id, lane, own)
-                      local slot = own == lane and slot_of(lane)
-                      if slot then
-                        return false, rule.in_order and slot or nil
-                      elseif own == lane then
-                        local score = digits(lane) .. BY_RATE
-                        if redis.call('ZCOUNT', seats, score, score) > 0 then
-                          return false
-                        end
-                        redis.call('ZADD', seats, score, id)
-                      end
-                      return true
-                    end
-                    return comes_by_rate(id, lane, tonumber(own))
-                  end
-                  return own ~= false -- its own seat counts as free
-                end
-                local function head_of(id, text)
-                  local birth, flags, expires, lane, needs = stated_head(text)
-                  if birth then
-                    if redis.call('HEXISTS', messages, id) == 0 then
-                      return nil, false
-                    elseif is_later('', text) then
-                      return nil, true
-                    end
-                    return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
-                  end
-                  local record = redis.call('HGET', messages, id)
-                  if not record then
-                    return nil, false
-                  elseif is_later(record, text) then
-                    return nil, true
-                  end
-                  return read_record(record), false
-                end
-                local function waiting_lane(id, row, text)
-                  if text and not text:find('^%a+/?%a* %-') then
-                    return nil
-                  end
-                  local head = head_of(id, text)
-                  if not (head and head.lane) then
-                    return nil
-                  end
-                  return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
-                end
-                local full = {}
-                return function(row)
-                  local id = id_of(row)
-                  if leaving and leaving[id] then
-                    return math.huge
-                  end
-                  local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
-                  if not is_own then
-                    return false
-                  end
-                  local may, slot = enter(id, row, lane, full)
-                  return not may and (slot or BLOCKED + lane)
-                end
-              end)()
-              for i = 1, #rows, 2 do
-                local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
-                if lane and lane < math.huge then
-                  blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
-                elseif not lane then
-                  members[#members + 1] = rows[i]
-                  local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
-                  moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
-                end
-              end
-              if #blocked > 0 then
-                redis.call('ZADD', scheduled, unpack(blocked))
-              end
-              if #members > 0 then
-                redis.call('ZADD', ready, unpack(moved))
-                redis.call('ZREM', scheduled, unpack(members))
-              end
-              return #rows / 2
-            end
-            if promote(nil, leaving) > 0 then
-              wake_one()
-            end
             made = heads_in
           end
-        end
-
-        local function let_in(...)
-          due_first()
           made(...)
         end
         -- Gives back the seats that these messages hold, and lets in the next messages of their lanes.

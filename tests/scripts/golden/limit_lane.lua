@@ -104,157 +104,15 @@ local function write_lane(number, lane)
   redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it is in force
 end
 -- Lets in the heads of lanes, once the messages that are due by now are at their places (`due_first`): one that was delayed
--- may be the head. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
+-- may be the head. Defines the large fragments when they are needed: most scripts let no message in.
 --   leaving: as in lib/promote
-local made
+local are_moved, made
 local function due_first(leaving)
-  if not made then
-    -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. As a time: the year 2248.
-    local BLOCKED = 2 ^ 43
-    -- The id in a member of an index (lib/order describes the bytes before it).
-    local function id_of(member)
-      return member:sub(member:byte(1) < 16 and 9 or 3)
-    end
-    -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-    -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since every
-    -- form has +token or -token. The message is left alone; the index rows that lead to it are put off, so that it blocks no
-    -- other message, and a version that can read it finds it.
-    local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
-
-    local function is_later(record, text)
-      return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
-    end
-    -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
-    -- (lib/head_word); nil if the state does not have them.
-    local function stated_head(text)
-      local at = text and text:find(' head=')
-      if at then
-        local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
-          local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
-          return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
-        end
-      end
-    end
-    -- The flag of a record (lib/record) that has an expiry.
-    local EXPIRES = 0x10
-    -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which precede all
-    -- other fields that its sender packed beside the body. nil: it has none.
-    --   text: a record or a payload whose flags say that it has such fields; first: where they begin, with their length
-    local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
-
-    local function lanes_in(text, first)
-      local lanes, at = {}, first + 2
-      for field = KEY, DEPENDENCY do
-        local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
-        if f and number == field then
-          lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
-          at = at + 3 + high * 256 + low
-        end
-      end
-      return lanes[KEY], lanes[DEPENDENCY]
-    end
-    -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
-    local HEADERS = 0x20
-
-    local function lanes_of(record)
-      local flags = record:byte(8)
-      if flags and math.floor(flags / HEADERS) % 2 == 1 then
-        return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
-      end
-    end
-    -- Reads the head of a record (lib/record). In a file of its own, since every send defines the function that packs it.
-    local TRANSIENT = 0x80
-
-    local function unpack_number(text, first, width)
-      local value = 0
-      for i = first, first + width - 1 do
-        value = value * 256 + text:byte(i)
-      end
-      return value
-    end
-
-    local function has_expiry(record)
-      return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
-    end
-
-    -- lane: the lane of its key; needs: the lane of its dependency.
-    local function as_head(birth, flags, expires, lane, needs)
-      return {
-        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
-        lane = lane, needs = needs,
-      }
-    end
-
-    -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
-    local function read_record(record)
-      if #record < 14 and (#record < 8 or has_expiry(record)) then
-        return { birth = 0, priority = 4 }
-      end
-      local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
-      local lane, needs = lanes_of(record)
-      return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
-    end
-    -- The head of a message: the part of its record that the scripts need, from its record and state. The state of a long one
-    -- has it (lib/head_word), and that counts: if a change of priority was cut off, the record may have the old one.
-    local function head_in(record, text)
-      local birth, flags, expires, lane, needs = stated_head(text)
-      if birth then
-        return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
-      end
-      return read_record(record)
-    end
-    -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are indexes of
-    -- it. Absent until the message is claimed or delayed, unless its record is long.
-    --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
-    -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
-    -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
-    -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-    -- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
-    local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
-    local MORE = ' [%w_]+=%S*'
-    local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
-
-    local function new_state(due)
-      return {
-        part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
-        deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
-      }
-    end
-
-    local function parse_state(text, birth)
-      local s = new_state(math.floor(birth / 4096))
-      local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
-      if text then
-        part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
-          text:match(STATE)
-      end
-      if part and (more == '' or more:gsub(MORE, '') == '') then
-        s.part, s.reason, s.mark, s.token = part, reason, mark, token
-        local at = tonumber(due)
-        s.due = at > 0 and at < LATER and at or s.due
-        s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
-        s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
-        s.delay, s.more = tonumber(delay), more
-      end
-      return s
-    end
-
-    local function format_state(s)
-      local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
-      return table.concat({
-        part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
-      }, ' ') .. s.more
-    end
-
-    -- When a message expires, if it does. A death ends the time to live: a redriven message does not expire again, unless the
-    -- redrive gave it another one (lib/redriven_expiry).
-    local function expiry_of(head, state)
-      if state.redriven == 0 then
-        return head.expires
-      end
-      return tonumber(state.more:match(' expires=(%d+)') or nil)
-    end
+  if not are_moved then
+    are_moved = true
+    -- The server's clock in whole milliseconds, read once per script (I11).
+    local clock = redis.call('TIME')
+    local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
     -- The half of a message that is written once; only its priority may change, and a redrive may edit it:
     --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
     --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
@@ -305,6 +163,479 @@ local function due_first(leaving)
     local function member_of(id, head, due)
       return order_of(head, due) .. string.char(head.birth % 256) .. id
     end
+    -- Moves due messages from `scheduled` to `ready`. Only the index changes; the state stays the same. With a rule for keys, a
+    -- message with a key needs a seat of its lane; otherwise it is blocked there.
+    --   limit: of rows; nil: as many as a script moves before it gives a seat; more are due only if nothing claims (lib/behind)
+    --   leaving: ids whose seats the script gives back, and whose rows it is about to remove: they stay; nil: none
+    local MOVED = 200
+
+    local function promote(limit, leaving)
+      local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
+      local moved, members, blocked = {}, {}, {}
+      local blocks = #rows > 0 and setting('per_key') and (function()
+        -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. As a time: the year 2248.
+        local BLOCKED = 2 ^ 43
+        -- Whether claims hand out nothing of a lane (lib/read_lane), except messages that were let through its gate.
+        local function is_closed(number)
+          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+          return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+        end
+        -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+        -- than most commands.
+        local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+        local function digits(number)
+          return string.format(WHOLE, number)
+        end
+        -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
+        local function limit_of(number)
+          local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+          return lane and tonumber(lane.limit) or rule.limit
+        end
+        -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
+        -- at most is in that state.
+        local BY_RATE = '.5'
+        -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
+        -- unless one that was let in so is still ready. And the score of the seat that it takes.
+        local function free_seats(lane)
+          local score = digits(lane)
+          local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
+          if rule.interval and free > 0 then
+            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets a
+            -- message wait counts as now: the clock stepped back.
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
+            end
+            free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
+          end
+          return free, rule.interval and score .. BY_RATE or score
+        end
+
+        local function seat_in(lane)
+          return rule.interval and digits(lane) .. BY_RATE or digits(lane)
+        end
+        -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
+        -- lane is blocked, and the lane is not closed. So no message overtakes a blocked one. Returns whether it may be ready; if
+        -- not, its row belongs in `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A
+        -- seat is a member of a set: taking one twice, or giving one back twice, changes nothing.
+        --   row: its own; a row of the same id may have been left behind by a script that was cut off
+        --   full: the lanes that were found full, for a call that only enters messages; nil: check each time
+        local function enter(id, row, lane, full)
+          if rule.limit == math.huge then
+            return true
+          end
+          local has_room = not (full and full[lane] or is_closed(lane))
+          if has_room then
+            local score = digits(BLOCKED + lane)
+            local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+            -- If keys have a rate, the head may wait past its slot, and leave: lib/pass_slots then lets in the new head.
+            has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
+          end
+          if has_room then
+            redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
+            return true
+          elseif full then
+            full[lane] = true
+          end
+          local own = redis.call('ZSCORE', seats, id)
+          if own and rule.interval then
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
+            end
+            -- If keys have a rate: whether a message that holds a seat of its lane may be ready now. If not, with ordered keys, also
+            -- its slot: the message keeps its seat and is due then, since no other message is let in before.
+            --   own: the score of its seat
+            local function comes_by_rate(id, lane, own)
+              local slot = own == lane and slot_of(lane)
+              if slot then
+                return false, rule.in_order and slot or nil
+              elseif own == lane then
+                local score = digits(lane) .. BY_RATE
+                if redis.call('ZCOUNT', seats, score, score) > 0 then
+                  return false
+                end
+                redis.call('ZADD', seats, score, id)
+              end
+              return true
+            end
+            return comes_by_rate(id, lane, tonumber(own))
+          end
+          return own ~= false -- its own seat counts as free
+        end
+        -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+        -- (lib/head_word); nil if the state does not have them.
+        local function stated_head(text)
+          local at = text and text:find(' head=')
+          if at then
+            local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+            if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
+              local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+              return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+            end
+          end
+        end
+        -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+        -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since every
+        -- form has +token or -token. The message is left alone; the index rows that lead to it are put off, so that it blocks no
+        -- other message, and a version that can read it finds it.
+        local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
+
+        local function is_later(record, text)
+          return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+        end
+        -- The flag of a record (lib/record) that has an expiry.
+        local EXPIRES = 0x10
+        -- The lanes of a message: of its key and of its dependency, the numbers of these (rq_dlq/values/key.py), which precede all
+        -- other fields that its sender packed beside the body. nil: it has none.
+        --   text: a record or a payload whose flags say that it has such fields; first: where they begin, with their length
+        local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
+
+        local function lanes_in(text, first)
+          local lanes, at = {}, first + 2
+          for field = KEY, DEPENDENCY do
+            local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+            if f and number == field then
+              lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+              at = at + 3 + high * 256 + low
+            end
+          end
+          return lanes[KEY], lanes[DEPENDENCY]
+        end
+        -- The lanes of a message, from its record (lib/lanes_in). nil: it has none.
+        local HEADERS = 0x20
+
+        local function lanes_of(record)
+          local flags = record:byte(8)
+          if flags and math.floor(flags / HEADERS) % 2 == 1 then
+            return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+          end
+        end
+        -- Reads the head of a record (lib/record). In a file of its own, since every send defines the function that packs it.
+        local TRANSIENT = 0x80
+
+        local function unpack_number(text, first, width)
+          local value = 0
+          for i = first, first + width - 1 do
+            value = value * 256 + text:byte(i)
+          end
+          return value
+        end
+
+        local function has_expiry(record)
+          return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+        end
+
+        -- lane: the lane of its key; needs: the lane of its dependency.
+        local function as_head(birth, flags, expires, lane, needs)
+          return {
+            birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+            lane = lane, needs = needs,
+          }
+        end
+
+        -- Reads the head of a record. A damaged record must still reach the dead-letter queue, so it gets defaults.
+        local function read_record(record)
+          if #record < 14 and (#record < 8 or has_expiry(record)) then
+            return { birth = 0, priority = 4 }
+          end
+          local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+          local lane, needs = lanes_of(record)
+          return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
+        end
+        -- The head of a message whose state is `text` (lib/head_in). A long record is not read: the state has its head
+        -- (lib/head_word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if
+        -- it is of a later form.
+        local function head_of(id, text)
+          local birth, flags, expires, lane, needs = stated_head(text)
+          if birth then
+            if redis.call('HEXISTS', messages, id) == 0 then
+              return nil, false
+            elseif is_later('', text) then
+              return nil, true
+            end
+            return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
+          end
+          local record = redis.call('HGET', messages, id)
+          if not record then
+            return nil, false
+          elseif is_later(record, text) then
+            return nil, true
+          end
+          return read_record(record), false
+        end
+        -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are indexes of
+        -- it. Absent until the message is claimed or delayed, unless its record is long.
+        --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
+        -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
+        -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
+        -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
+        -- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
+        local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+        local MORE = ' [%w_]+=%S*'
+        local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
+
+        local function new_state(due)
+          return {
+            part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+            deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+          }
+        end
+
+        local function parse_state(text, birth)
+          local s = new_state(math.floor(birth / 4096))
+          local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+          if text then
+            part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+              text:match(STATE)
+          end
+          if part and (more == '' or more:gsub(MORE, '') == '') then
+            s.part, s.reason, s.mark, s.token = part, reason, mark, token
+            local at = tonumber(due)
+            s.due = at > 0 and at < LATER and at or s.due
+            s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+            s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+            s.delay, s.more = tonumber(delay), more
+          end
+          return s
+        end
+
+        local function format_state(s)
+          local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+          return table.concat({
+            part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+          }, ' ') .. s.more
+        end
+
+        -- When a message expires, if it does. A death ends the time to live: a redriven message does not expire again, unless the
+        -- redrive gave it another one (lib/redriven_expiry).
+        local function expiry_of(head, state)
+          if state.redriven == 0 then
+            return head.expires
+          end
+          return tonumber(state.more:match(' expires=(%d+)') or nil)
+        end
+        -- The lane of a message with this state that is not leased, and whether the row is its own; otherwise a script that was cut
+        -- off left it behind. nil: it has no key, or is leased. A state that says dead may be left by a purge that was cut off.
+        local function waiting_lane(id, row, text)
+          if text and not text:find('^%a+/?%a* %-') then
+            return nil
+          end
+          local head = head_of(id, text)
+          if not (head and head.lane) then
+            return nil
+          end
+          return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
+        end
+        -- The id in a member of an index (lib/order describes the bytes before it).
+        local function id_of(member)
+          return member:sub(member:byte(1) < 16 and 9 or 3)
+        end
+        local full = {}
+        return function(row)
+          local id = id_of(row)
+          if leaving and leaving[id] then
+            return math.huge
+          end
+          local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
+          if not is_own then
+            return false
+          end
+          local may, slot = enter(id, row, lane, full)
+          return not may and (slot or BLOCKED + lane)
+        end
+      end)()
+      for i = 1, #rows, 2 do
+        local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
+        if lane and lane < math.huge then
+          blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
+        elseif not lane then
+          members[#members + 1] = rows[i]
+          local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
+          moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
+        end
+      end
+      if #blocked > 0 then
+        redis.call('ZADD', scheduled, unpack(blocked))
+      end
+      if #members > 0 then
+        redis.call('ZADD', ready, unpack(moved))
+        redis.call('ZREM', scheduled, unpack(members))
+      end
+      return #rows / 2
+    end
+    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left. So no
+    -- client polls, and a message wakes one of a thousand.
+    local function wake_one()
+      if redis.call('LLEN', wake) == 0 then
+        redis.call('LPUSH', wake, 1)
+        redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
+      end
+    end
+    if promote(nil, leaving) > 0 then
+      wake_one()
+    end
+  end
+end
+
+local function let_in(...)
+  due_first()
+  if not made then
+    local BLOCKED = 2 ^ 43
+    local function id_of(member)
+      return member:sub(member:byte(1) < 16 and 9 or 3)
+    end
+    local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
+
+    local function is_later(record, text)
+      return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+    end
+    local function stated_head(text)
+      local at = text and text:find(' head=')
+      if at then
+        local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+        if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
+          local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+          return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+        end
+      end
+    end
+    local EXPIRES = 0x10
+    local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
+
+    local function lanes_in(text, first)
+      local lanes, at = {}, first + 2
+      for field = KEY, DEPENDENCY do
+        local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+        if f and number == field then
+          lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+          at = at + 3 + high * 256 + low
+        end
+      end
+      return lanes[KEY], lanes[DEPENDENCY]
+    end
+    local HEADERS = 0x20
+
+    local function lanes_of(record)
+      local flags = record:byte(8)
+      if flags and math.floor(flags / HEADERS) % 2 == 1 then
+        return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+      end
+    end
+    local TRANSIENT = 0x80
+
+    local function unpack_number(text, first, width)
+      local value = 0
+      for i = first, first + width - 1 do
+        value = value * 256 + text:byte(i)
+      end
+      return value
+    end
+
+    local function has_expiry(record)
+      return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+    end
+
+    local function as_head(birth, flags, expires, lane, needs)
+      return {
+        birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+        lane = lane, needs = needs,
+      }
+    end
+
+    local function read_record(record)
+      if #record < 14 and (#record < 8 or has_expiry(record)) then
+        return { birth = 0, priority = 4 }
+      end
+      local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+      local lane, needs = lanes_of(record)
+      return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
+    end
+    -- The head of a message: the part of its record that the scripts need, from its record and state. The state of a long one
+    -- has it (lib/head_word), and that counts: if a change of priority was cut off, the record may have the old one.
+    local function head_in(record, text)
+      local birth, flags, expires, lane, needs = stated_head(text)
+      if birth then
+        return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+      end
+      return read_record(record)
+    end
+    local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
+    local MORE = ' [%w_]+=%S*'
+    local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
+
+    local function new_state(due)
+      return {
+        part = 'live', reason = '', mark = '-', token = '', due = due, delay = 0, more = '',
+        deliveries = 0, charged = 0, nacked = 0, lapsed = 0, released = 0, redriven = 0,
+      }
+    end
+
+    local function parse_state(text, birth)
+      local s = new_state(math.floor(birth / 4096))
+      local part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more
+      if text then
+        part, reason, mark, token, due, deliveries, charged, nacked, lapsed, released, redriven, delay, more =
+          text:match(STATE)
+      end
+      if part and (more == '' or more:gsub(MORE, '') == '') then
+        s.part, s.reason, s.mark, s.token = part, reason, mark, token
+        local at = tonumber(due)
+        s.due = at > 0 and at < LATER and at or s.due
+        s.deliveries, s.charged, s.nacked = tonumber(deliveries), tonumber(charged), tonumber(nacked)
+        s.lapsed, s.released, s.redriven = tonumber(lapsed), tonumber(released), tonumber(redriven)
+        s.delay, s.more = tonumber(delay), more
+      end
+      return s
+    end
+
+    local function format_state(s)
+      local part = s.reason == '' and s.part or s.part .. '/' .. s.reason
+      return table.concat({
+        part, s.mark .. s.token, s.due, s.deliveries, s.charged, s.nacked, s.lapsed, s.released, s.redriven, s.delay,
+      }, ' ') .. s.more
+    end
+
+    local function expiry_of(head, state)
+      if state.redriven == 0 then
+        return head.expires
+      end
+      return tonumber(state.more:match(' expires=(%d+)') or nil)
+    end
+
+    local function pack_number(value, width)
+      local g = value % 256
+      value = (value - g) / 256
+      local f = value % 256
+      value = (value - f) / 256
+      local e = value % 256
+      value = (value - e) / 256
+      local d = value % 256
+      value = (value - d) / 256
+      local c = value % 256
+      value = (value - c) / 256
+      local b = value % 256
+      return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
+    end
+    local BAND = 2 ^ 42
+
+    local function score_of(priority, due)
+      return (9 - priority) * BAND + due
+    end
+
+    local function order_of(head, due)
+      local number = head.birth % 4096
+      local last = number % 256
+      if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
+        return string.char(16 + (number - last) / 256)
+      end
+      return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+    end
+
+    local function member_of(id, head, due)
+      return order_of(head, due) .. string.char(head.birth % 256) .. id
+    end
     -- Whether a row of a lane belongs to a message that waits there. One of a later form does: only its version can tell more.
     -- So does one whose state says dead: a purge that was cut off may have left it. If not, the next claim drops the row.
     --   text, record: its state and its record, as they were read
@@ -320,11 +651,8 @@ local function due_first(leaving)
       local state = parse_state(text, head.birth)
       return state.mark == '-' and member_of(id, head, state.due) == row
     end
-    -- The server's clock in whole milliseconds, read once per script (I11).
     local clock = redis.call('TIME')
     local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
-    -- than most commands.
     local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
     local function digits(number)
@@ -351,15 +679,12 @@ local function due_first(leaving)
       place_by_first[first] = place + STEP
       return string.format('%.17g', band + place + STEP)
     end
-    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left. So no
-    -- client polls, and a message wakes one of a thousand.
     local function wake_one()
       if redis.call('LLEN', wake) == 0 then
         redis.call('LPUSH', wake, 1)
         redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
       end
     end
-    -- Whether claims hand out nothing of a lane (lib/read_lane), except messages that were let through its gate.
     local function is_closed(number)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
@@ -369,22 +694,15 @@ local function due_first(leaving)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
     end
-    -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
     local function limit_of(number)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
-    -- at most is in that state.
     local BY_RATE = '.5'
-    -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
-    -- unless one that was let in so is still ready. And the score of the seat that it takes.
     local function free_seats(lane)
       local score = digits(lane)
       local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
       if rule.interval and free > 0 then
-        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets a
-        -- message wait counts as now: the clock stepped back.
         local function slot_of(lane)
           local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
           return at and at > now and at <= now + rule.interval and at or nil
@@ -457,140 +775,8 @@ local function due_first(leaving)
         heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
       end
     end
-    -- Moves due messages from `scheduled` to `ready`. Only the index changes; the state stays the same. With a rule for keys, a
-    -- message with a key needs a seat of its lane; otherwise it is blocked there.
-    --   limit: of rows; nil: as many as a script moves before it gives a seat; more are due only if nothing claims (lib/behind)
-    --   leaving: ids whose seats the script gives back, and whose rows it is about to remove: they stay; nil: none
-    local MOVED = 200
-
-    local function promote(limit, leaving)
-      local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
-      local moved, members, blocked = {}, {}, {}
-      local blocks = #rows > 0 and setting('per_key') and (function()
-        -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-        -- lane is blocked, and the lane is not closed. So no message overtakes a blocked one. Returns whether it may be ready; if
-        -- not, its row belongs in `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A
-        -- seat is a member of a set: taking one twice, or giving one back twice, changes nothing.
-        --   row: its own; a row of the same id may have been left behind by a script that was cut off
-        --   full: the lanes that were found full, for a call that only enters messages; nil: check each time
-        local function enter(id, row, lane, full)
-          if rule.limit == math.huge then
-            return true
-          end
-          local has_room = not (full and full[lane] or is_closed(lane))
-          if has_room then
-            local score = digits(BLOCKED + lane)
-            local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-            -- If keys have a rate, the head may wait past its slot, and leave: lib/pass_slots then lets in the new head.
-            has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
-          end
-          if has_room then
-            redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
-            return true
-          elseif full then
-            full[lane] = true
-          end
-          local own = redis.call('ZSCORE', seats, id)
-          if own and rule.interval then
-            local function slot_of(lane)
-              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
-              return at and at > now and at <= now + rule.interval and at or nil
-            end
-            -- If keys have a rate: whether a message that holds a seat of its lane may be ready now. If not, with ordered keys, also
-            -- its slot: the message keeps its seat and is due then, since no other message is let in before.
-            --   own: the score of its seat
-            local function comes_by_rate(id, lane, own)
-              local slot = own == lane and slot_of(lane)
-              if slot then
-                return false, rule.in_order and slot or nil
-              elseif own == lane then
-                local score = digits(lane) .. BY_RATE
-                if redis.call('ZCOUNT', seats, score, score) > 0 then
-                  return false
-                end
-                redis.call('ZADD', seats, score, id)
-              end
-              return true
-            end
-            return comes_by_rate(id, lane, tonumber(own))
-          end
-          return own ~= false -- its own seat counts as free
-        end
-        -- The head of a message whose state is `text` (lib/head_in). A long record is not read: the state has its head
-        -- (lib/head_word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if
-        -- it is of a later form.
-        local function head_of(id, text)
-          local birth, flags, expires, lane, needs = stated_head(text)
-          if birth then
-            if redis.call('HEXISTS', messages, id) == 0 then
-              return nil, false
-            elseif is_later('', text) then
-              return nil, true
-            end
-            return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
-          end
-          local record = redis.call('HGET', messages, id)
-          if not record then
-            return nil, false
-          elseif is_later(record, text) then
-            return nil, true
-          end
-          return read_record(record), false
-        end
-        -- The lane of a message with this state that is not leased, and whether the row is its own; otherwise a script that was cut
-        -- off left it behind. nil: it has no key, or is leased. A state that says dead may be left by a purge that was cut off.
-        local function waiting_lane(id, row, text)
-          if text and not text:find('^%a+/?%a* %-') then
-            return nil
-          end
-          local head = head_of(id, text)
-          if not (head and head.lane) then
-            return nil
-          end
-          return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
-        end
-        local full = {}
-        return function(row)
-          local id = id_of(row)
-          if leaving and leaving[id] then
-            return math.huge
-          end
-          local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
-          if not is_own then
-            return false
-          end
-          local may, slot = enter(id, row, lane, full)
-          return not may and (slot or BLOCKED + lane)
-        end
-      end)()
-      for i = 1, #rows, 2 do
-        local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
-        if lane and lane < math.huge then
-          blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
-        elseif not lane then
-          members[#members + 1] = rows[i]
-          local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
-          moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
-        end
-      end
-      if #blocked > 0 then
-        redis.call('ZADD', scheduled, unpack(blocked))
-      end
-      if #members > 0 then
-        redis.call('ZADD', ready, unpack(moved))
-        redis.call('ZREM', scheduled, unpack(members))
-      end
-      return #rows / 2
-    end
-    if promote(nil, leaving) > 0 then
-      wake_one()
-    end
     made = heads_in
   end
-end
-
-local function let_in(...)
-  due_first()
   made(...)
 end
 -- Records an act of an operator, or one that an operator had ordered; a queue keeps the newest thousand notes.
@@ -609,9 +795,9 @@ elseif limit == (lane and lane.limit or nil) then
 end
 lane = lane or { of = 'key', name = name }
 lane.limit = limit
+redis.call('HSET', settings, 'narrowed', 2) -- first: it may be lower than before (lib/narrow)
 write_lane(number, lane)
 if rule.limit < math.huge then
-  redis.call('HSET', settings, 'narrowed', 2) -- it may be lower than before (lib/narrow)
   let_in({ number })
 end
 note_audit('limited', by, user, 'chosen', 'key ' .. name .. (limit and ' to ' .. limit or ' as others'))

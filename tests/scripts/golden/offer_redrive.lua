@@ -317,45 +317,12 @@ local function drop(ids)
     -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. As a time: the year 2248.
     local BLOCKED = 2 ^ 43
     -- Lets in the heads of lanes, once the messages that are due by now are at their places (`due_first`): one that was delayed
-    -- may be the head. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
+    -- may be the head. Defines the large fragments when they are needed: most scripts let no message in.
     --   leaving: as in lib/promote
-    local made
+    local are_moved, made
     local function due_first(leaving)
-      if not made then
-        -- The id in a member of an index (lib/order describes the bytes before it).
-        local function id_of(member)
-          return member:sub(member:byte(1) < 16 and 9 or 3)
-        end
-        -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-        -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since every
-        -- form has +token or -token. The message is left alone; the index rows that lead to it are put off, so that it blocks no
-        -- other message, and a version that can read it finds it.
-        local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
-
-        local function is_later(record, text)
-          return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
-        end
-        -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
-        -- (lib/head_word); nil if the state does not have them.
-        local function stated_head(text)
-          local at = text and text:find(' head=')
-          if at then
-            local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-            if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
-              local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
-              return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
-            end
-          end
-        end
-        -- The head of a message: the part of its record that the scripts need, from its record and state. The state of a long one
-        -- has it (lib/head_word), and that counts: if a change of priority was cut off, the record may have the old one.
-        local function head_in(record, text)
-          local birth, flags, expires, lane, needs = stated_head(text)
-          if birth then
-            return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
-          end
-          return read_record(record)
-        end
+      if not are_moved then
+        are_moved = true
         -- The order of an index (I8): priority, then due time, then send order. The score holds priority and due time. Redis sorts
         -- ties of the score by the bytes of the member, so the member begins with the send order. While the message is due when it
         -- was born, that is its number within the millisecond, since the score holds the millisecond already (2 bytes, the first 16
@@ -383,6 +350,310 @@ local function drop(ids)
         local function member_of(id, head, due)
           return order_of(head, due) .. string.char(head.birth % 256) .. id
         end
+        -- Moves due messages from `scheduled` to `ready`. Only the index changes; the state stays the same. With a rule for keys, a
+        -- message with a key needs a seat of its lane; otherwise it is blocked there.
+        --   limit: of rows; nil: as many as a script moves before it gives a seat; more are due only if nothing claims (lib/behind)
+        --   leaving: ids whose seats the script gives back, and whose rows it is about to remove: they stay; nil: none
+        local MOVED = 200
+
+        local function promote(limit, leaving)
+          local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
+          local moved, members, blocked = {}, {}, {}
+          local blocks = #rows > 0 and setting('per_key') and (function()
+            -- The milliseconds between two messages by a rate: N/SPAN, such as 100/s or 5/10m; nil: it cannot be read: no limit.
+            local LONGEST = 2 ^ 42 -- milliseconds
+            local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+            local function interval_of(rate)
+              local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+              count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+              if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+                return nil
+              end
+              local interval = spans * UNITS[unit] / count
+              return interval > 0 and interval <= LONGEST and interval or nil
+            end
+            -- The queue's rule for messages with a key: how many of a lane may hold a seat at a time, when one gives its seat back
+            -- before it is gone, and how often one is handed out. A rule that cannot be read counts as off: no message waits for
+            -- another.
+            --   per_key: order, order hold, limit N or fair N, each perhaps followed by rate R (lib/interval_of); rate R; off: no
+            --   longer a rule, and messages may still be blocked
+            --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: a seat is
+            --   kept until the message is gone or dead; rule.holds: even by a dead letter;
+            --   rule.in_turn: a seat is given back when the message is handed out; rule.interval: milliseconds from one that is handed
+            --   out to the next; nil: keys have no rate
+            local per_key_text = setting('per_key') or ''
+            local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+            local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+            local interval = rate and interval_of(rate)
+            local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+            local is_read = seats_of_lane > 0 and (interval or not rate)
+            local rule = {
+              limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+              in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+              interval = is_read and interval or nil,
+            }
+            -- The special state of a lane: a table, as JSON in `lanes`; false: none, as for most lanes. While a lane has one, the
+            -- settings have `gated`, or `limited` if it is a limit; lib/tend removes that.
+            --   of, name: key or dependency, and its text; due: when an event of the lane is due, as in `gates`; nil: none is
+            --   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
+            --   by: the operator who paused it, as JSON; nil: a handler did (lib/pause_key), or an earlier version
+            --   limit: how many messages of a key may hold a seat, if that differs from the rule
+            --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
+            --   waited at the last one; dead: ids of the messages that died in the window that opened it
+            --   drains: since when success lets its messages in; trusts: until when failures do not open it, since an operator resumed
+            --   it
+            local lanes_read = {}
+
+            local function read_lane(number)
+              if lanes_read[number] == nil then
+                local text = redis.call('HGET', lanes, string.format('%.0f', number))
+                lanes_read[number] = text and read_json(text) or false
+              end
+              return lanes_read[number]
+            end
+            -- Whether claims hand out nothing of a lane (lib/read_lane), except messages that were let through its gate.
+            local function is_closed(number)
+              local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+              return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+            end
+            -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+            -- than most commands.
+            local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+            local function digits(number)
+              return string.format(WHOLE, number)
+            end
+            -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
+            local function limit_of(number)
+              local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+              return lane and tonumber(lane.limit) or rule.limit
+            end
+            -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
+            -- at most is in that state.
+            local BY_RATE = '.5'
+            -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
+            -- unless one that was let in so is still ready. And the score of the seat that it takes.
+            local function free_seats(lane)
+              local score = digits(lane)
+              local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
+              if rule.interval and free > 0 then
+                -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets a
+                -- message wait counts as now: the clock stepped back.
+                local function slot_of(lane)
+                  local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+                  return at and at > now and at <= now + rule.interval and at or nil
+                end
+                free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
+              end
+              return free, rule.interval and score .. BY_RATE or score
+            end
+
+            local function seat_in(lane)
+              return rule.interval and digits(lane) .. BY_RATE or digits(lane)
+            end
+            -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
+            -- lane is blocked, and the lane is not closed. So no message overtakes a blocked one. Returns whether it may be ready; if
+            -- not, its row belongs in `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A
+            -- seat is a member of a set: taking one twice, or giving one back twice, changes nothing.
+            --   row: its own; a row of the same id may have been left behind by a script that was cut off
+            --   full: the lanes that were found full, for a call that only enters messages; nil: check each time
+            local function enter(id, row, lane, full)
+              if rule.limit == math.huge then
+                return true
+              end
+              local has_room = not (full and full[lane] or is_closed(lane))
+              if has_room then
+                local score = digits(BLOCKED + lane)
+                local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+                -- If keys have a rate, the head may wait past its slot, and leave: lib/pass_slots then lets in the new head.
+                has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
+              end
+              if has_room then
+                redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
+                return true
+              elseif full then
+                full[lane] = true
+              end
+              local own = redis.call('ZSCORE', seats, id)
+              if own and rule.interval then
+                local function slot_of(lane)
+                  local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+                  return at and at > now and at <= now + rule.interval and at or nil
+                end
+                -- If keys have a rate: whether a message that holds a seat of its lane may be ready now. If not, with ordered keys, also
+                -- its slot: the message keeps its seat and is due then, since no other message is let in before.
+                --   own: the score of its seat
+                local function comes_by_rate(id, lane, own)
+                  local slot = own == lane and slot_of(lane)
+                  if slot then
+                    return false, rule.in_order and slot or nil
+                  elseif own == lane then
+                    local score = digits(lane) .. BY_RATE
+                    if redis.call('ZCOUNT', seats, score, score) > 0 then
+                      return false
+                    end
+                    redis.call('ZADD', seats, score, id)
+                  end
+                  return true
+                end
+                return comes_by_rate(id, lane, tonumber(own))
+              end
+              return own ~= false -- its own seat counts as free
+            end
+            -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+            -- (lib/head_word); nil if the state does not have them.
+            local function stated_head(text)
+              local at = text and text:find(' head=')
+              if at then
+                local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+                if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
+                  local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+                  return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+                end
+              end
+            end
+            -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+            -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since every
+            -- form has +token or -token. The message is left alone; the index rows that lead to it are put off, so that it blocks no
+            -- other message, and a version that can read it finds it.
+            local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
+
+            local function is_later(record, text)
+              return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+            end
+            -- The head of a message whose state is `text` (lib/head_in). A long record is not read: the state has its head
+            -- (lib/head_word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if
+            -- it is of a later form.
+            local function head_of(id, text)
+              local birth, flags, expires, lane, needs = stated_head(text)
+              if birth then
+                if redis.call('HEXISTS', messages, id) == 0 then
+                  return nil, false
+                elseif is_later('', text) then
+                  return nil, true
+                end
+                return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
+              end
+              local record = redis.call('HGET', messages, id)
+              if not record then
+                return nil, false
+              elseif is_later(record, text) then
+                return nil, true
+              end
+              return read_record(record), false
+            end
+            -- The lane of a message with this state that is not leased, and whether the row is its own; otherwise a script that was cut
+            -- off left it behind. nil: it has no key, or is leased. A state that says dead may be left by a purge that was cut off.
+            local function waiting_lane(id, row, text)
+              if text and not text:find('^%a+/?%a* %-') then
+                return nil
+              end
+              local head = head_of(id, text)
+              if not (head and head.lane) then
+                return nil
+              end
+              return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
+            end
+            -- The id in a member of an index (lib/order describes the bytes before it).
+            local function id_of(member)
+              return member:sub(member:byte(1) < 16 and 9 or 3)
+            end
+            local full = {}
+            return function(row)
+              local id = id_of(row)
+              if leaving and leaving[id] then
+                return math.huge
+              end
+              local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
+              if not is_own then
+                return false
+              end
+              local may, slot = enter(id, row, lane, full)
+              return not may and (slot or BLOCKED + lane)
+            end
+          end)()
+          for i = 1, #rows, 2 do
+            local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
+            if lane and lane < math.huge then
+              blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
+            elseif not lane then
+              members[#members + 1] = rows[i]
+              local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
+              moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
+            end
+          end
+          if #blocked > 0 then
+            redis.call('ZADD', scheduled, unpack(blocked))
+          end
+          if #members > 0 then
+            redis.call('ZADD', ready, unpack(moved))
+            redis.call('ZREM', scheduled, unpack(members))
+          end
+          return #rows / 2
+        end
+        -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left. So no
+        -- client polls, and a message wakes one of a thousand.
+        local function wake_one()
+          if redis.call('LLEN', wake) == 0 then
+            redis.call('LPUSH', wake, 1)
+            redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
+          end
+        end
+        if promote(nil, leaving) > 0 then
+          wake_one()
+        end
+      end
+    end
+
+    local function let_in(...)
+      due_first()
+      if not made then
+        local function id_of(member)
+          return member:sub(member:byte(1) < 16 and 9 or 3)
+        end
+        local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
+
+        local function is_later(record, text)
+          return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+        end
+        local function stated_head(text)
+          local at = text and text:find(' head=')
+          if at then
+            local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+            if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
+              local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+              return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+            end
+          end
+        end
+        -- The head of a message: the part of its record that the scripts need, from its record and state. The state of a long one
+        -- has it (lib/head_word), and that counts: if a change of priority was cut off, the record may have the old one.
+        local function head_in(record, text)
+          local birth, flags, expires, lane, needs = stated_head(text)
+          if birth then
+            return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+          end
+          return read_record(record)
+        end
+        local BAND = 2 ^ 42
+
+        local function score_of(priority, due)
+          return (9 - priority) * BAND + due
+        end
+
+        local function order_of(head, due)
+          local number = head.birth % 4096
+          local last = number % 256
+          if not (head.lane or head.needs) and (head.birth - number) / 4096 == due then
+            return string.char(16 + (number - last) / 256)
+          end
+          return string.char(9 - head.priority) .. pack_number((head.birth - last) / 256, 6)
+        end
+
+        local function member_of(id, head, due)
+          return order_of(head, due) .. string.char(head.birth % 256) .. id
+        end
         -- Whether a row of a lane belongs to a message that waits there. One of a later form does: only its version can tell more.
         -- So does one whose state says dead: a purge that was cut off may have left it. If not, the next claim drops the row.
         --   text, record: its state and its record, as they were read
@@ -398,7 +669,6 @@ local function drop(ids)
           local state = parse_state(text, head.birth)
           return state.mark == '-' and member_of(id, head, state.due) == row
         end
-        -- The milliseconds between two messages by a rate: N/SPAN, such as 100/s or 5/10m; nil: it cannot be read: no limit.
         local LONGEST = 2 ^ 42 -- milliseconds
         local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -411,15 +681,6 @@ local function drop(ids)
           local interval = spans * UNITS[unit] / count
           return interval > 0 and interval <= LONGEST and interval or nil
         end
-        -- The queue's rule for messages with a key: how many of a lane may hold a seat at a time, when one gives its seat back
-        -- before it is gone, and how often one is handed out. A rule that cannot be read counts as off: no message waits for
-        -- another.
-        --   per_key: order, order hold, limit N or fair N, each perhaps followed by rate R (lib/interval_of); rate R; off: no
-        --   longer a rule, and messages may still be blocked
-        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: a seat is
-        --   kept until the message is gone or dead; rule.holds: even by a dead letter;
-        --   rule.in_turn: a seat is given back when the message is handed out; rule.interval: milliseconds from one that is handed
-        --   out to the next; nil: keys have no rate
         local per_key_text = setting('per_key') or ''
         local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
         local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -431,8 +692,6 @@ local function drop(ids)
           in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
           interval = is_read and interval or nil,
         }
-        -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
-        -- than most commands.
         local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
         local function digits(number)
@@ -459,24 +718,12 @@ local function drop(ids)
           place_by_first[first] = place + STEP
           return string.format('%.17g', band + place + STEP)
         end
-        -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left. So no
-        -- client polls, and a message wakes one of a thousand.
         local function wake_one()
           if redis.call('LLEN', wake) == 0 then
             redis.call('LPUSH', wake, 1)
             redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
           end
         end
-        -- The special state of a lane: a table, as JSON in `lanes`; false: none, as for most lanes. While a lane has one, the
-        -- settings have `gated`, or `limited` if it is a limit; lib/tend removes that.
-        --   of, name: key or dependency, and its text; due: when an event of the lane is due, as in `gates`; nil: none is
-        --   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
-        --   by: the operator who paused it, as JSON; nil: a handler did (lib/pause_key), or an earlier version
-        --   limit: how many messages of a key may hold a seat, if that differs from the rule
-        --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
-        --   waited at the last one; dead: ids of the messages that died in the window that opened it
-        --   drains: since when success lets its messages in; trusts: until when failures do not open it, since an operator resumed
-        --   it
         local lanes_read = {}
 
         local function read_lane(number)
@@ -486,7 +733,6 @@ local function drop(ids)
           end
           return lanes_read[number]
         end
-        -- Whether claims hand out nothing of a lane (lib/read_lane), except messages that were let through its gate.
         local function is_closed(number)
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
@@ -496,22 +742,15 @@ local function drop(ids)
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.of == 'dependency' or is_closed(number)) or false
         end
-        -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
         local function limit_of(number)
           local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
           return lane and tonumber(lane.limit) or rule.limit
         end
-        -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
-        -- at most is in that state.
         local BY_RATE = '.5'
-        -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
-        -- unless one that was let in so is still ready. And the score of the seat that it takes.
         local function free_seats(lane)
           local score = digits(lane)
           local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
           if rule.interval and free > 0 then
-            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets a
-            -- message wait counts as now: the clock stepped back.
             local function slot_of(lane)
               local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
               return at and at > now and at <= now + rule.interval and at or nil
@@ -584,140 +823,8 @@ local function drop(ids)
             heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
           end
         end
-        -- Moves due messages from `scheduled` to `ready`. Only the index changes; the state stays the same. With a rule for keys, a
-        -- message with a key needs a seat of its lane; otherwise it is blocked there.
-        --   limit: of rows; nil: as many as a script moves before it gives a seat; more are due only if nothing claims (lib/behind)
-        --   leaving: ids whose seats the script gives back, and whose rows it is about to remove: they stay; nil: none
-        local MOVED = 200
-
-        local function promote(limit, leaving)
-          local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
-          local moved, members, blocked = {}, {}, {}
-          local blocks = #rows > 0 and setting('per_key') and (function()
-            -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-            -- lane is blocked, and the lane is not closed. So no message overtakes a blocked one. Returns whether it may be ready; if
-            -- not, its row belongs in `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A
-            -- seat is a member of a set: taking one twice, or giving one back twice, changes nothing.
-            --   row: its own; a row of the same id may have been left behind by a script that was cut off
-            --   full: the lanes that were found full, for a call that only enters messages; nil: check each time
-            local function enter(id, row, lane, full)
-              if rule.limit == math.huge then
-                return true
-              end
-              local has_room = not (full and full[lane] or is_closed(lane))
-              if has_room then
-                local score = digits(BLOCKED + lane)
-                local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-                -- If keys have a rate, the head may wait past its slot, and leave: lib/pass_slots then lets in the new head.
-                has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
-              end
-              if has_room then
-                redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
-                return true
-              elseif full then
-                full[lane] = true
-              end
-              local own = redis.call('ZSCORE', seats, id)
-              if own and rule.interval then
-                local function slot_of(lane)
-                  local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
-                  return at and at > now and at <= now + rule.interval and at or nil
-                end
-                -- If keys have a rate: whether a message that holds a seat of its lane may be ready now. If not, with ordered keys, also
-                -- its slot: the message keeps its seat and is due then, since no other message is let in before.
-                --   own: the score of its seat
-                local function comes_by_rate(id, lane, own)
-                  local slot = own == lane and slot_of(lane)
-                  if slot then
-                    return false, rule.in_order and slot or nil
-                  elseif own == lane then
-                    local score = digits(lane) .. BY_RATE
-                    if redis.call('ZCOUNT', seats, score, score) > 0 then
-                      return false
-                    end
-                    redis.call('ZADD', seats, score, id)
-                  end
-                  return true
-                end
-                return comes_by_rate(id, lane, tonumber(own))
-              end
-              return own ~= false -- its own seat counts as free
-            end
-            -- The head of a message whose state is `text` (lib/head_in). A long record is not read: the state has its head
-            -- (lib/head_word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if
-            -- it is of a later form.
-            local function head_of(id, text)
-              local birth, flags, expires, lane, needs = stated_head(text)
-              if birth then
-                if redis.call('HEXISTS', messages, id) == 0 then
-                  return nil, false
-                elseif is_later('', text) then
-                  return nil, true
-                end
-                return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
-              end
-              local record = redis.call('HGET', messages, id)
-              if not record then
-                return nil, false
-              elseif is_later(record, text) then
-                return nil, true
-              end
-              return read_record(record), false
-            end
-            -- The lane of a message with this state that is not leased, and whether the row is its own; otherwise a script that was cut
-            -- off left it behind. nil: it has no key, or is leased. A state that says dead may be left by a purge that was cut off.
-            local function waiting_lane(id, row, text)
-              if text and not text:find('^%a+/?%a* %-') then
-                return nil
-              end
-              local head = head_of(id, text)
-              if not (head and head.lane) then
-                return nil
-              end
-              return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
-            end
-            local full = {}
-            return function(row)
-              local id = id_of(row)
-              if leaving and leaving[id] then
-                return math.huge
-              end
-              local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
-              if not is_own then
-                return false
-              end
-              local may, slot = enter(id, row, lane, full)
-              return not may and (slot or BLOCKED + lane)
-            end
-          end)()
-          for i = 1, #rows, 2 do
-            local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
-            if lane and lane < math.huge then
-              blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
-            elseif not lane then
-              members[#members + 1] = rows[i]
-              local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
-              moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
-            end
-          end
-          if #blocked > 0 then
-            redis.call('ZADD', scheduled, unpack(blocked))
-          end
-          if #members > 0 then
-            redis.call('ZADD', ready, unpack(moved))
-            redis.call('ZREM', scheduled, unpack(members))
-          end
-          return #rows / 2
-        end
-        if promote(nil, leaving) > 0 then
-          wake_one()
-        end
         made = heads_in
       end
-    end
-
-    local function let_in(...)
-      due_first()
       made(...)
     end
     -- Gives back the seats that these messages hold, and lets in the next messages of their lanes.
@@ -1073,8 +1180,109 @@ local function there()
           end
           return own ~= false -- its own seat counts as free
         end
-        local made
+        local are_moved, made
         local function due_first(leaving)
+          if not are_moved then
+            are_moved = true
+            local MOVED = 200
+
+            local function promote(limit, leaving)
+              local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
+              local moved, members, blocked = {}, {}, {}
+              local blocks = #rows > 0 and setting('per_key') and (function()
+                local function stated_head(text)
+                  local at = text and text:find(' head=')
+                  if at then
+                    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+                    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
+                      local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+                      return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+                    end
+                  end
+                end
+                local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
+
+                local function is_later(record, text)
+                  return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+                end
+                local function head_of(id, text)
+                  local birth, flags, expires, lane, needs = stated_head(text)
+                  if birth then
+                    if redis.call('HEXISTS', messages, id) == 0 then
+                      return nil, false
+                    elseif is_later('', text) then
+                      return nil, true
+                    end
+                    return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
+                  end
+                  local record = redis.call('HGET', messages, id)
+                  if not record then
+                    return nil, false
+                  elseif is_later(record, text) then
+                    return nil, true
+                  end
+                  return read_record(record), false
+                end
+                local function waiting_lane(id, row, text)
+                  if text and not text:find('^%a+/?%a* %-') then
+                    return nil
+                  end
+                  local head = head_of(id, text)
+                  if not (head and head.lane) then
+                    return nil
+                  end
+                  return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
+                end
+                local function id_of(member)
+                  return member:sub(member:byte(1) < 16 and 9 or 3)
+                end
+                local full = {}
+                return function(row)
+                  local id = id_of(row)
+                  if leaving and leaving[id] then
+                    return math.huge
+                  end
+                  local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
+                  if not is_own then
+                    return false
+                  end
+                  local may, slot = enter(id, row, lane, full)
+                  return not may and (slot or BLOCKED + lane)
+                end
+              end)()
+              for i = 1, #rows, 2 do
+                local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
+                if lane and lane < math.huge then
+                  blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
+                elseif not lane then
+                  members[#members + 1] = rows[i]
+                  local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
+                  moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
+                end
+              end
+              if #blocked > 0 then
+                redis.call('ZADD', scheduled, unpack(blocked))
+              end
+              if #members > 0 then
+                redis.call('ZADD', ready, unpack(moved))
+                redis.call('ZREM', scheduled, unpack(members))
+              end
+              return #rows / 2
+            end
+            local function wake_one()
+              if redis.call('LLEN', wake) == 0 then
+                redis.call('LPUSH', wake, 1)
+                redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
+              end
+            end
+            if promote(nil, leaving) > 0 then
+              wake_one()
+            end
+          end
+        end
+
+        local function let_in(...)
+          due_first()
           if not made then
             local function id_of(member)
               return member:sub(member:byte(1) < 16 and 9 or 3)
@@ -1196,82 +1404,8 @@ local function there()
                 heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
               end
             end
-            local MOVED = 200
-
-            local function promote(limit, leaving)
-              local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
-              local moved, members, blocked = {}, {}, {}
-              local blocks = #rows > 0 and setting('per_key') and (function()
-                local function head_of(id, text)
-                  local birth, flags, expires, lane, needs = stated_head(text)
-                  if birth then
-                    if redis.call('HEXISTS', messages, id) == 0 then
-                      return nil, false
-                    elseif is_later('', text) then
-                      return nil, true
-                    end
-                    return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
-                  end
-                  local record = redis.call('HGET', messages, id)
-                  if not record then
-                    return nil, false
-                  elseif is_later(record, text) then
-                    return nil, true
-                  end
-                  return read_record(record), false
-                end
-                local function waiting_lane(id, row, text)
-                  if text and not text:find('^%a+/?%a* %-') then
-                    return nil
-                  end
-                  local head = head_of(id, text)
-                  if not (head and head.lane) then
-                    return nil
-                  end
-                  return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
-                end
-                local full = {}
-                return function(row)
-                  local id = id_of(row)
-                  if leaving and leaving[id] then
-                    return math.huge
-                  end
-                  local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
-                  if not is_own then
-                    return false
-                  end
-                  local may, slot = enter(id, row, lane, full)
-                  return not may and (slot or BLOCKED + lane)
-                end
-              end)()
-              for i = 1, #rows, 2 do
-                local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
-                if lane and lane < math.huge then
-                  blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
-                elseif not lane then
-                  members[#members + 1] = rows[i]
-                  local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
-                  moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
-                end
-              end
-              if #blocked > 0 then
-                redis.call('ZADD', scheduled, unpack(blocked))
-              end
-              if #members > 0 then
-                redis.call('ZADD', ready, unpack(moved))
-                redis.call('ZREM', scheduled, unpack(members))
-              end
-              return #rows / 2
-            end
-            if promote(nil, leaving) > 0 then
-              wake_one()
-            end
             made = heads_in
           end
-        end
-
-        local function let_in(...)
-          due_first()
           made(...)
         end
         local function vacate(ids)
@@ -1300,6 +1434,7 @@ local function there()
 
         -- The index and the score of a message that is due: `ready` and its score there, if it has a seat of its lane.
         local function seated_or_blocked(id, row, lane, score)
+          due_first({ [id] = true })
           local may, slot = enter(id, row, lane)
           if may then
             return ready, score
@@ -1659,8 +1794,160 @@ local function read_lane(number)
   end
   return lanes_read[number]
 end
-local made
+local are_moved, made
 local function due_first(leaving)
+  if not are_moved then
+    are_moved = true
+    local MOVED = 200
+
+    local function promote(limit, leaving)
+      local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
+      local moved, members, blocked = {}, {}, {}
+      local blocks = #rows > 0 and setting('per_key') and (function()
+        local LONGEST = 2 ^ 42 -- milliseconds
+        local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+        local function interval_of(rate)
+          local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+          count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+          if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+            return nil
+          end
+          local interval = spans * UNITS[unit] / count
+          return interval > 0 and interval <= LONGEST and interval or nil
+        end
+        local per_key_text = setting('per_key') or ''
+        local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+        local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+        local interval = rate and interval_of(rate)
+        local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+        local is_read = seats_of_lane > 0 and (interval or not rate)
+        local rule = {
+          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+          interval = is_read and interval or nil,
+        }
+        local BLOCKED = 2 ^ 43
+        local function is_closed(number)
+          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+          return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+        end
+        local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+        local function digits(number)
+          return string.format(WHOLE, number)
+        end
+        local function limit_of(number)
+          local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+          return lane and tonumber(lane.limit) or rule.limit
+        end
+        local BY_RATE = '.5'
+        local function free_seats(lane)
+          local score = digits(lane)
+          local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
+          if rule.interval and free > 0 then
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
+            end
+            free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
+          end
+          return free, rule.interval and score .. BY_RATE or score
+        end
+
+        local function seat_in(lane)
+          return rule.interval and digits(lane) .. BY_RATE or digits(lane)
+        end
+        local function enter(id, row, lane, full)
+          if rule.limit == math.huge then
+            return true
+          end
+          local has_room = not (full and full[lane] or is_closed(lane))
+          if has_room then
+            local score = digits(BLOCKED + lane)
+            local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+            has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
+          end
+          if has_room then
+            redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
+            return true
+          elseif full then
+            full[lane] = true
+          end
+          local own = redis.call('ZSCORE', seats, id)
+          if own and rule.interval then
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
+            end
+            local function comes_by_rate(id, lane, own)
+              local slot = own == lane and slot_of(lane)
+              if slot then
+                return false, rule.in_order and slot or nil
+              elseif own == lane then
+                local score = digits(lane) .. BY_RATE
+                if redis.call('ZCOUNT', seats, score, score) > 0 then
+                  return false
+                end
+                redis.call('ZADD', seats, score, id)
+              end
+              return true
+            end
+            return comes_by_rate(id, lane, tonumber(own))
+          end
+          return own ~= false -- its own seat counts as free
+        end
+        local function waiting_lane(id, row, text)
+          if text and not text:find('^%a+/?%a* %-') then
+            return nil
+          end
+          local head = head_of(id, text)
+          if not (head and head.lane) then
+            return nil
+          end
+          return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
+        end
+        local full = {}
+        return function(row)
+          local id = id_of(row)
+          if leaving and leaving[id] then
+            return math.huge
+          end
+          local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
+          if not is_own then
+            return false
+          end
+          local may, slot = enter(id, row, lane, full)
+          return not may and (slot or BLOCKED + lane)
+        end
+      end)()
+      for i = 1, #rows, 2 do
+        local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
+        if lane and lane < math.huge then
+          blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
+        elseif not lane then
+          members[#members + 1] = rows[i]
+          local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
+          moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
+        end
+      end
+      if #blocked > 0 then
+        redis.call('ZADD', scheduled, unpack(blocked))
+      end
+      if #members > 0 then
+        redis.call('ZADD', ready, unpack(moved))
+        redis.call('ZREM', scheduled, unpack(members))
+      end
+      return #rows / 2
+    end
+    if promote(nil, leaving) > 0 then
+      wake_one()
+    end
+  end
+end
+
+local function let_in(...)
+  due_first()
   if not made then
     local BLOCKED = 2 ^ 43
     local function head_in(record, text)
@@ -1812,103 +2099,8 @@ local function due_first(leaving)
         heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
       end
     end
-    local MOVED = 200
-
-    local function promote(limit, leaving)
-      local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
-      local moved, members, blocked = {}, {}, {}
-      local blocks = #rows > 0 and setting('per_key') and (function()
-        local function enter(id, row, lane, full)
-          if rule.limit == math.huge then
-            return true
-          end
-          local has_room = not (full and full[lane] or is_closed(lane))
-          if has_room then
-            local score = digits(BLOCKED + lane)
-            local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-            has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
-          end
-          if has_room then
-            redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
-            return true
-          elseif full then
-            full[lane] = true
-          end
-          local own = redis.call('ZSCORE', seats, id)
-          if own and rule.interval then
-            local function slot_of(lane)
-              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
-              return at and at > now and at <= now + rule.interval and at or nil
-            end
-            local function comes_by_rate(id, lane, own)
-              local slot = own == lane and slot_of(lane)
-              if slot then
-                return false, rule.in_order and slot or nil
-              elseif own == lane then
-                local score = digits(lane) .. BY_RATE
-                if redis.call('ZCOUNT', seats, score, score) > 0 then
-                  return false
-                end
-                redis.call('ZADD', seats, score, id)
-              end
-              return true
-            end
-            return comes_by_rate(id, lane, tonumber(own))
-          end
-          return own ~= false -- its own seat counts as free
-        end
-        local function waiting_lane(id, row, text)
-          if text and not text:find('^%a+/?%a* %-') then
-            return nil
-          end
-          local head = head_of(id, text)
-          if not (head and head.lane) then
-            return nil
-          end
-          return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
-        end
-        local full = {}
-        return function(row)
-          local id = id_of(row)
-          if leaving and leaving[id] then
-            return math.huge
-          end
-          local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
-          if not is_own then
-            return false
-          end
-          local may, slot = enter(id, row, lane, full)
-          return not may and (slot or BLOCKED + lane)
-        end
-      end)()
-      for i = 1, #rows, 2 do
-        local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
-        if lane and lane < math.huge then
-          blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
-        elseif not lane then
-          members[#members + 1] = rows[i]
-          local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
-          moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
-        end
-      end
-      if #blocked > 0 then
-        redis.call('ZADD', scheduled, unpack(blocked))
-      end
-      if #members > 0 then
-        redis.call('ZADD', ready, unpack(moved))
-        redis.call('ZREM', scheduled, unpack(members))
-      end
-      return #rows / 2
-    end
-    if promote(nil, leaving) > 0 then
-      wake_one()
-    end
     made = heads_in
   end
-end
-
-local function let_in(...)
-  due_first()
   made(...)
 end
 local BLOCKED = 2 ^ 43
@@ -2207,6 +2399,7 @@ local function put(id, state, head, waits, rest, arrive)
       end
 
       local function seated_or_blocked(id, row, lane, score)
+        due_first({ [id] = true })
         local may, slot = enter(id, row, lane)
         if may then
           return ready, score

@@ -265,12 +265,202 @@ end
 -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. As a time: the year 2248.
 local BLOCKED = 2 ^ 43
 -- Lets in the heads of lanes, once the messages that are due by now are at their places (`due_first`): one that was delayed
--- may be the head. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
+-- may be the head. Defines the large fragments when they are needed: most scripts let no message in.
 --   leaving: as in lib/promote
-local made
+local are_moved, made
 local function due_first(leaving)
+  if not are_moved then
+    are_moved = true
+    -- Moves due messages from `scheduled` to `ready`. Only the index changes; the state stays the same. With a rule for keys, a
+    -- message with a key needs a seat of its lane; otherwise it is blocked there.
+    --   limit: of rows; nil: as many as a script moves before it gives a seat; more are due only if nothing claims (lib/behind)
+    --   leaving: ids whose seats the script gives back, and whose rows it is about to remove: they stay; nil: none
+    local MOVED = 200
+
+    local function promote(limit, leaving)
+      local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
+      local moved, members, blocked = {}, {}, {}
+      local blocks = #rows > 0 and setting('per_key') and (function()
+        -- The milliseconds between two messages by a rate: N/SPAN, such as 100/s or 5/10m; nil: it cannot be read: no limit.
+        local LONGEST = 2 ^ 42 -- milliseconds
+        local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+        local function interval_of(rate)
+          local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+          count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+          if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+            return nil
+          end
+          local interval = spans * UNITS[unit] / count
+          return interval > 0 and interval <= LONGEST and interval or nil
+        end
+        -- The queue's rule for messages with a key: how many of a lane may hold a seat at a time, when one gives its seat back
+        -- before it is gone, and how often one is handed out. A rule that cannot be read counts as off: no message waits for
+        -- another.
+        --   per_key: order, order hold, limit N or fair N, each perhaps followed by rate R (lib/interval_of); rate R; off: no
+        --   longer a rule, and messages may still be blocked
+        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: a seat is
+        --   kept until the message is gone or dead; rule.holds: even by a dead letter;
+        --   rule.in_turn: a seat is given back when the message is handed out; rule.interval: milliseconds from one that is handed
+        --   out to the next; nil: keys have no rate
+        local per_key_text = setting('per_key') or ''
+        local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+        local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+        local interval = rate and interval_of(rate)
+        local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+        local is_read = seats_of_lane > 0 and (interval or not rate)
+        local rule = {
+          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+          interval = is_read and interval or nil,
+        }
+        -- Whether claims hand out nothing of a lane (lib/read_lane), except messages that were let through its gate.
+        local function is_closed(number)
+          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+          return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+        end
+        -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+        -- than most commands.
+        local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+        local function digits(number)
+          return string.format(WHOLE, number)
+        end
+        -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
+        local function limit_of(number)
+          local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+          return lane and tonumber(lane.limit) or rule.limit
+        end
+        -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
+        -- at most is in that state.
+        local BY_RATE = '.5'
+        -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
+        -- unless one that was let in so is still ready. And the score of the seat that it takes.
+        local function free_seats(lane)
+          local score = digits(lane)
+          local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
+          if rule.interval and free > 0 then
+            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets a
+            -- message wait counts as now: the clock stepped back.
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
+            end
+            free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
+          end
+          return free, rule.interval and score .. BY_RATE or score
+        end
+
+        local function seat_in(lane)
+          return rule.interval and digits(lane) .. BY_RATE or digits(lane)
+        end
+        -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
+        -- lane is blocked, and the lane is not closed. So no message overtakes a blocked one. Returns whether it may be ready; if
+        -- not, its row belongs in `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A
+        -- seat is a member of a set: taking one twice, or giving one back twice, changes nothing.
+        --   row: its own; a row of the same id may have been left behind by a script that was cut off
+        --   full: the lanes that were found full, for a call that only enters messages; nil: check each time
+        local function enter(id, row, lane, full)
+          if rule.limit == math.huge then
+            return true
+          end
+          local has_room = not (full and full[lane] or is_closed(lane))
+          if has_room then
+            local score = digits(BLOCKED + lane)
+            local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+            -- If keys have a rate, the head may wait past its slot, and leave: lib/pass_slots then lets in the new head.
+            has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
+          end
+          if has_room then
+            redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
+            return true
+          elseif full then
+            full[lane] = true
+          end
+          local own = redis.call('ZSCORE', seats, id)
+          if own and rule.interval then
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
+            end
+            -- If keys have a rate: whether a message that holds a seat of its lane may be ready now. If not, with ordered keys, also
+            -- its slot: the message keeps its seat and is due then, since no other message is let in before.
+            --   own: the score of its seat
+            local function comes_by_rate(id, lane, own)
+              local slot = own == lane and slot_of(lane)
+              if slot then
+                return false, rule.in_order and slot or nil
+              elseif own == lane then
+                local score = digits(lane) .. BY_RATE
+                if redis.call('ZCOUNT', seats, score, score) > 0 then
+                  return false
+                end
+                redis.call('ZADD', seats, score, id)
+              end
+              return true
+            end
+            return comes_by_rate(id, lane, tonumber(own))
+          end
+          return own ~= false -- its own seat counts as free
+        end
+        -- The lane of a message with this state that is not leased, and whether the row is its own; otherwise a script that was cut
+        -- off left it behind. nil: it has no key, or is leased. A state that says dead may be left by a purge that was cut off.
+        local function waiting_lane(id, row, text)
+          if text and not text:find('^%a+/?%a* %-') then
+            return nil
+          end
+          local head = head_of(id, text)
+          if not (head and head.lane) then
+            return nil
+          end
+          return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
+        end
+        -- The id in a member of an index (lib/order describes the bytes before it).
+        local function id_of(member)
+          return member:sub(member:byte(1) < 16 and 9 or 3)
+        end
+        local full = {}
+        return function(row)
+          local id = id_of(row)
+          if leaving and leaving[id] then
+            return math.huge
+          end
+          local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
+          if not is_own then
+            return false
+          end
+          local may, slot = enter(id, row, lane, full)
+          return not may and (slot or BLOCKED + lane)
+        end
+      end)()
+      for i = 1, #rows, 2 do
+        local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
+        if lane and lane < math.huge then
+          blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
+        elseif not lane then
+          members[#members + 1] = rows[i]
+          local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
+          moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
+        end
+      end
+      if #blocked > 0 then
+        redis.call('ZADD', scheduled, unpack(blocked))
+      end
+      if #members > 0 then
+        redis.call('ZADD', ready, unpack(moved))
+        redis.call('ZREM', scheduled, unpack(members))
+      end
+      return #rows / 2
+    end
+    if promote(nil, leaving) > 0 then
+      wake_one()
+    end
+  end
+end
+
+local function let_in(...)
+  due_first()
   if not made then
-    -- The id in a member of an index (lib/order describes the bytes before it).
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end
@@ -298,7 +488,6 @@ local function due_first(leaving)
       local state = parse_state(text, head.birth)
       return state.mark == '-' and member_of(id, head, state.due) == row
     end
-    -- The milliseconds between two messages by a rate: N/SPAN, such as 100/s or 5/10m; nil: it cannot be read: no limit.
     local LONGEST = 2 ^ 42 -- milliseconds
     local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
@@ -311,15 +500,6 @@ local function due_first(leaving)
       local interval = spans * UNITS[unit] / count
       return interval > 0 and interval <= LONGEST and interval or nil
     end
-    -- The queue's rule for messages with a key: how many of a lane may hold a seat at a time, when one gives its seat back
-    -- before it is gone, and how often one is handed out. A rule that cannot be read counts as off: no message waits for
-    -- another.
-    --   per_key: order, order hold, limit N or fair N, each perhaps followed by rate R (lib/interval_of); rate R; off: no
-    --   longer a rule, and messages may still be blocked
-    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: a seat is
-    --   kept until the message is gone or dead; rule.holds: even by a dead letter;
-    --   rule.in_turn: a seat is given back when the message is handed out; rule.interval: milliseconds from one that is handed
-    --   out to the next; nil: keys have no rate
     local per_key_text = setting('per_key') or ''
     local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
     local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
@@ -331,8 +511,6 @@ local function due_first(leaving)
       in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
       interval = is_read and interval or nil,
     }
-    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
-    -- than most commands.
     local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
     local function digits(number)
@@ -359,7 +537,6 @@ local function due_first(leaving)
       place_by_first[first] = place + STEP
       return string.format('%.17g', band + place + STEP)
     end
-    -- Whether claims hand out nothing of a lane (lib/read_lane), except messages that were let through its gate.
     local function is_closed(number)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
@@ -369,22 +546,15 @@ local function due_first(leaving)
       local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
       return lane and (lane.of == 'dependency' or is_closed(number)) or false
     end
-    -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
     local function limit_of(number)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
-    -- at most is in that state.
     local BY_RATE = '.5'
-    -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
-    -- unless one that was let in so is still ready. And the score of the seat that it takes.
     local function free_seats(lane)
       local score = digits(lane)
       local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
       if rule.interval and free > 0 then
-        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets a
-        -- message wait counts as now: the clock stepped back.
         local function slot_of(lane)
           local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
           return at and at > now and at <= now + rule.interval and at or nil
@@ -457,119 +627,8 @@ local function due_first(leaving)
         heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
       end
     end
-    -- Moves due messages from `scheduled` to `ready`. Only the index changes; the state stays the same. With a rule for keys, a
-    -- message with a key needs a seat of its lane; otherwise it is blocked there.
-    --   limit: of rows; nil: as many as a script moves before it gives a seat; more are due only if nothing claims (lib/behind)
-    --   leaving: ids whose seats the script gives back, and whose rows it is about to remove: they stay; nil: none
-    local MOVED = 200
-
-    local function promote(limit, leaving)
-      local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
-      local moved, members, blocked = {}, {}, {}
-      local blocks = #rows > 0 and setting('per_key') and (function()
-        -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
-        -- lane is blocked, and the lane is not closed. So no message overtakes a blocked one. Returns whether it may be ready; if
-        -- not, its row belongs in `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A
-        -- seat is a member of a set: taking one twice, or giving one back twice, changes nothing.
-        --   row: its own; a row of the same id may have been left behind by a script that was cut off
-        --   full: the lanes that were found full, for a call that only enters messages; nil: check each time
-        local function enter(id, row, lane, full)
-          if rule.limit == math.huge then
-            return true
-          end
-          local has_room = not (full and full[lane] or is_closed(lane))
-          if has_room then
-            local score = digits(BLOCKED + lane)
-            local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
-            -- If keys have a rate, the head may wait past its slot, and leave: lib/pass_slots then lets in the new head.
-            has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
-          end
-          if has_room then
-            redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
-            return true
-          elseif full then
-            full[lane] = true
-          end
-          local own = redis.call('ZSCORE', seats, id)
-          if own and rule.interval then
-            local function slot_of(lane)
-              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
-              return at and at > now and at <= now + rule.interval and at or nil
-            end
-            -- If keys have a rate: whether a message that holds a seat of its lane may be ready now. If not, with ordered keys, also
-            -- its slot: the message keeps its seat and is due then, since no other message is let in before.
-            --   own: the score of its seat
-            local function comes_by_rate(id, lane, own)
-              local slot = own == lane and slot_of(lane)
-              if slot then
-                return false, rule.in_order and slot or nil
-              elseif own == lane then
-                local score = digits(lane) .. BY_RATE
-                if redis.call('ZCOUNT', seats, score, score) > 0 then
-                  return false
-                end
-                redis.call('ZADD', seats, score, id)
-              end
-              return true
-            end
-            return comes_by_rate(id, lane, tonumber(own))
-          end
-          return own ~= false -- its own seat counts as free
-        end
-        -- The lane of a message with this state that is not leased, and whether the row is its own; otherwise a script that was cut
-        -- off left it behind. nil: it has no key, or is leased. A state that says dead may be left by a purge that was cut off.
-        local function waiting_lane(id, row, text)
-          if text and not text:find('^%a+/?%a* %-') then
-            return nil
-          end
-          local head = head_of(id, text)
-          if not (head and head.lane) then
-            return nil
-          end
-          return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
-        end
-        local full = {}
-        return function(row)
-          local id = id_of(row)
-          if leaving and leaving[id] then
-            return math.huge
-          end
-          local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
-          if not is_own then
-            return false
-          end
-          local may, slot = enter(id, row, lane, full)
-          return not may and (slot or BLOCKED + lane)
-        end
-      end)()
-      for i = 1, #rows, 2 do
-        local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
-        if lane and lane < math.huge then
-          blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
-        elseif not lane then
-          members[#members + 1] = rows[i]
-          local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
-          moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
-        end
-      end
-      if #blocked > 0 then
-        redis.call('ZADD', scheduled, unpack(blocked))
-      end
-      if #members > 0 then
-        redis.call('ZADD', ready, unpack(moved))
-        redis.call('ZREM', scheduled, unpack(members))
-      end
-      return #rows / 2
-    end
-    if promote(nil, leaving) > 0 then
-      wake_one()
-    end
     made = heads_in
   end
-end
-
-local function let_in(...)
-  due_first()
   made(...)
 end
 -- Gives back the seats that these messages hold, and lets in the next messages of their lanes.
@@ -918,6 +977,7 @@ local function put(id, state, head, waits, rest, arrive)
 
       -- The index and the score of a message that is due: `ready` and its score there, if it has a seat of its lane.
       local function seated_or_blocked(id, row, lane, score)
+        due_first({ [id] = true })
         local may, slot = enter(id, row, lane)
         if may then
           return ready, score

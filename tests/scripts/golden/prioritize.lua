@@ -265,205 +265,15 @@ local function read_lane(number)
   return lanes_read[number]
 end
 -- Lets in the heads of lanes, once the messages that are due by now are at their places (`due_first`): one that was delayed
--- may be the head. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
+-- may be the head. Defines the large fragments when they are needed: most scripts let no message in.
 --   leaving: as in lib/promote
-local made
+local are_moved, made
 local function due_first(leaving)
-  if not made then
-    -- The head of a message: the part of its record that the scripts need, from its record and state. The state of a long one
-    -- has it (lib/head_word), and that counts: if a change of priority was cut off, the record may have the old one.
-    local function head_in(record, text)
-      local birth, flags, expires, lane, needs = stated_head(text)
-      if birth then
-        return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
-      end
-      return read_record(record)
-    end
-    -- Whether a row of a lane belongs to a message that waits there. One of a later form does: only its version can tell more.
-    -- So does one whose state says dead: a purge that was cut off may have left it. If not, the next claim drops the row.
-    --   text, record: its state and its record, as they were read
-    local function is_blocked_row(row, id, text, record)
-      if not record then
-        return false
-      elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
-        return true -- as for most: no script has touched it
-      elseif is_later(record, text) then
-        return true
-      end
-      local head = head_in(record, text)
-      local state = parse_state(text, head.birth)
-      return state.mark == '-' and member_of(id, head, state.due) == row
-    end
-    -- The milliseconds between two messages by a rate: N/SPAN, such as 100/s or 5/10m; nil: it cannot be read: no limit.
-    local LONGEST = 2 ^ 42 -- milliseconds
-    local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
-
-    local function interval_of(rate)
-      local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
-      count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
-      if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
-        return nil
-      end
-      local interval = spans * UNITS[unit] / count
-      return interval > 0 and interval <= LONGEST and interval or nil
-    end
-    -- The queue's rule for messages with a key: how many of a lane may hold a seat at a time, when one gives its seat back
-    -- before it is gone, and how often one is handed out. A rule that cannot be read counts as off: no message waits for
-    -- another.
-    --   per_key: order, order hold, limit N or fair N, each perhaps followed by rate R (lib/interval_of); rate R; off: no
-    --   longer a rule, and messages may still be blocked
-    --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: a seat is
-    --   kept until the message is gone or dead; rule.holds: even by a dead letter;
-    --   rule.in_turn: a seat is given back when the message is handed out; rule.interval: milliseconds from one that is handed
-    --   out to the next; nil: keys have no rate
-    local per_key_text = setting('per_key') or ''
-    local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
-    local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
-    local interval = rate and interval_of(rate)
-    local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
-    local is_read = seats_of_lane > 0 and (interval or not rate)
-    local rule = {
-      limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
-      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
-      interval = is_read and interval or nil,
-    }
+  if not are_moved then
+    are_moved = true
     -- The server's clock in whole milliseconds, read once per script (I11).
     local clock = redis.call('TIME')
     local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-    -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
-    -- than most commands.
-    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
-
-    local function digits(number)
-      return string.format(WHOLE, number)
-    end
-    -- The score in `ready` of the next message that is let in: behind all messages that are due by now. If lanes take turns, it is
-    -- behind all that are there: many are let in within one millisecond, and among equal scores the lane with the oldest messages
-    -- would have more than its share.
-    --   first: the first byte of its row, which encodes its priority
-    local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
-    local score_by_first, place_by_first = {}, {}
-
-    local function next_score(first)
-      if not rule.in_turn then
-        local score = score_by_first[first] or digits(score_of(9 - first, now + 1))
-        score_by_first[first] = score
-        return score
-      end
-      local band, place = score_of(9 - first, 0), place_by_first[first]
-      if not place then
-        local last = tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band
-        place = last > now and last < now + 60000 and last or now + 1
-      end
-      place_by_first[first] = place + STEP
-      return string.format('%.17g', band + place + STEP)
-    end
-    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left. So no
-    -- client polls, and a message wakes one of a thousand.
-    local function wake_one()
-      if redis.call('LLEN', wake) == 0 then
-        redis.call('LPUSH', wake, 1)
-        redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
-      end
-    end
-    -- Whether claims hand out nothing of a lane (lib/read_lane), except messages that were let through its gate.
-    local function is_closed(number)
-      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
-      return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
-    end
-    -- Whether a free seat does not let the messages of a lane in: it is closed, or the lane of a dependency (lib/read_lane).
-    local function is_gated(number)
-      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
-      return lane and (lane.of == 'dependency' or is_closed(number)) or false
-    end
-    -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
-    local function limit_of(number)
-      local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
-      return lane and tonumber(lane.limit) or rule.limit
-    end
-    -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
-    -- at most is in that state.
-    local BY_RATE = '.5'
-    -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
-    -- unless one that was let in so is still ready. And the score of the seat that it takes.
-    local function free_seats(lane)
-      local score = digits(lane)
-      local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
-      if rule.interval and free > 0 then
-        -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets a
-        -- message wait counts as now: the clock stepped back.
-        local function slot_of(lane)
-          local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
-          return at and at > now and at <= now + rule.interval and at or nil
-        end
-        free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
-      end
-      return free, rule.interval and score .. BY_RATE or score
-    end
-
-    local function seat_in(lane)
-      return rule.interval and digits(lane) .. BY_RATE or digits(lane)
-    end
-    -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all messages that are due by now.
-    -- Record and state are checked: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-    --   room: how many of each lane, even without free seats; nil: as many as seats are free
-    local MOST = 1000 -- rows that one call reads (I9)
-
-    -- The first rows of these lanes, their ids, their lanes, and the scores of the seats that they get.
-    local function heads_of(lanes, room)
-      local rows, ids, lane_of, seat_of, count = {}, {}, {}, {}, 0
-      local gates = setting('gated') or next(lanes_read)
-      for n = 1, #lanes do
-        local lane = lanes[n]
-        local free, seat
-        if gates and is_gated(lane) then
-          free = 0
-        elseif room then
-          free, seat = room, seat_in(lane)
-        else
-          free, seat = free_seats(lane)
-        end
-        free = math.min(free, MOST - count)
-        if free > 0 then
-          local score = digits(BLOCKED + lane)
-          local found = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', free == 1 and '1' or digits(free))
-          for at = 1, #found do
-            count = count + 1
-            rows[count], ids[count], lane_of[count], seat_of[count] = found[at], id_of(found[at]), lane, seat
-          end
-        end
-      end
-      return rows, ids, lane_of, seat_of
-    end
-
-    local heads_in
-    function heads_in(lanes, room)
-      local rows, ids, lane_of, seat_of = heads_of(lanes, room)
-      if #rows == 0 then
-        return
-      end
-      local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-      local taken, came, again, last = {}, {}, {}, 0
-      for n = 1, #rows do
-        local row, id = rows[n], ids[n]
-        if is_blocked_row(row, id, texts[n], records[n]) then
-          taken[last + 1], taken[last + 2] = seat_of[n], id
-          came[last + 1], came[last + 2] = next_score(row:byte(1)), row
-          last = last + 2
-        else
-          again[#again + 1] = lane_of[n]
-        end
-      end
-      if last > 0 then
-        redis.call('ZADD', seats, unpack(taken))
-        redis.call('ZADD', ready, unpack(came))
-        wake_one()
-      end
-      redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
-      if #again > 0 then
-        heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
-      end
-    end
     -- Moves due messages from `scheduled` to `ready`. Only the index changes; the state stays the same. With a rule for keys, a
     -- message with a key needs a seat of its lane; otherwise it is blocked there.
     --   limit: of rows; nil: as many as a script moves before it gives a seat; more are due only if nothing claims (lib/behind)
@@ -474,6 +284,79 @@ local function due_first(leaving)
       local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
       local moved, members, blocked = {}, {}, {}
       local blocks = #rows > 0 and setting('per_key') and (function()
+        -- The milliseconds between two messages by a rate: N/SPAN, such as 100/s or 5/10m; nil: it cannot be read: no limit.
+        local LONGEST = 2 ^ 42 -- milliseconds
+        local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+        local function interval_of(rate)
+          local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+          count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+          if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+            return nil
+          end
+          local interval = spans * UNITS[unit] / count
+          return interval > 0 and interval <= LONGEST and interval or nil
+        end
+        -- The queue's rule for messages with a key: how many of a lane may hold a seat at a time, when one gives its seat back
+        -- before it is gone, and how often one is handed out. A rule that cannot be read counts as off: no message waits for
+        -- another.
+        --   per_key: order, order hold, limit N or fair N, each perhaps followed by rate R (lib/interval_of); rate R; off: no
+        --   longer a rule, and messages may still be blocked
+        --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (lib/limit_of); rule.in_order: a seat is
+        --   kept until the message is gone or dead; rule.holds: even by a dead letter;
+        --   rule.in_turn: a seat is given back when the message is handed out; rule.interval: milliseconds from one that is handed
+        --   out to the next; nil: keys have no rate
+        local per_key_text = setting('per_key') or ''
+        local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+        local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+        local interval = rate and interval_of(rate)
+        local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+        local is_read = seats_of_lane > 0 and (interval or not rate)
+        local rule = {
+          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+          interval = is_read and interval or nil,
+        }
+        -- Whether claims hand out nothing of a lane (lib/read_lane), except messages that were let through its gate.
+        local function is_closed(number)
+          local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+          return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+        end
+        -- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
+        -- than most commands.
+        local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+        local function digits(number)
+          return string.format(WHOLE, number)
+        end
+        -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
+        local function limit_of(number)
+          local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+          return lane and tonumber(lane.limit) or rule.limit
+        end
+        -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
+        -- at most is in that state.
+        local BY_RATE = '.5'
+        -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
+        -- unless one that was let in so is still ready. And the score of the seat that it takes.
+        local function free_seats(lane)
+          local score = digits(lane)
+          local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
+          if rule.interval and free > 0 then
+            -- When the next message of a lane may be let in by the rate of keys; nil: now. A time further ahead than a rate lets a
+            -- message wait counts as now: the clock stepped back.
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
+            end
+            free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
+          end
+          return free, rule.interval and score .. BY_RATE or score
+        end
+
+        local function seat_in(lane)
+          return rule.interval and digits(lane) .. BY_RATE or digits(lane)
+        end
         -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
         -- lane is blocked, and the lane is not closed. So no message overtakes a blocked one. Returns whether it may be ready; if
         -- not, its row belongs in `scheduled`, at BLOCKED + lane; or at the slot that is returned, where it waits with its seat. A
@@ -568,15 +451,196 @@ local function due_first(leaving)
       end
       return #rows / 2
     end
+    -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left. So no
+    -- client polls, and a message wakes one of a thousand.
+    local function wake_one()
+      if redis.call('LLEN', wake) == 0 then
+        redis.call('LPUSH', wake, 1)
+        redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
+      end
+    end
     if promote(nil, leaving) > 0 then
       wake_one()
     end
-    made = heads_in
   end
 end
 
 local function let_in(...)
   due_first()
+  if not made then
+    -- The head of a message: the part of its record that the scripts need, from its record and state. The state of a long one
+    -- has it (lib/head_word), and that counts: if a change of priority was cut off, the record may have the old one.
+    local function head_in(record, text)
+      local birth, flags, expires, lane, needs = stated_head(text)
+      if birth then
+        return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+      end
+      return read_record(record)
+    end
+    -- Whether a row of a lane belongs to a message that waits there. One of a later form does: only its version can tell more.
+    -- So does one whose state says dead: a purge that was cut off may have left it. If not, the next claim drops the row.
+    --   text, record: its state and its record, as they were read
+    local function is_blocked_row(row, id, text, record)
+      if not record then
+        return false
+      elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+        return true -- as for most: no script has touched it
+      elseif is_later(record, text) then
+        return true
+      end
+      local head = head_in(record, text)
+      local state = parse_state(text, head.birth)
+      return state.mark == '-' and member_of(id, head, state.due) == row
+    end
+    local LONGEST = 2 ^ 42 -- milliseconds
+    local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+    local function interval_of(rate)
+      local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+      count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+      if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+        return nil
+      end
+      local interval = spans * UNITS[unit] / count
+      return interval > 0 and interval <= LONGEST and interval or nil
+    end
+    local per_key_text = setting('per_key') or ''
+    local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+    local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+    local interval = rate and interval_of(rate)
+    local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+    local is_read = seats_of_lane > 0 and (interval or not rate)
+    local rule = {
+      limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+      interval = is_read and interval or nil,
+    }
+    local clock = redis.call('TIME')
+    local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+    local function digits(number)
+      return string.format(WHOLE, number)
+    end
+    -- The score in `ready` of the next message that is let in: behind all messages that are due by now. If lanes take turns, it is
+    -- behind all that are there: many are let in within one millisecond, and among equal scores the lane with the oldest messages
+    -- would have more than its share.
+    --   first: the first byte of its row, which encodes its priority
+    local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
+    local score_by_first, place_by_first = {}, {}
+
+    local function next_score(first)
+      if not rule.in_turn then
+        local score = score_by_first[first] or digits(score_of(9 - first, now + 1))
+        score_by_first[first] = score
+        return score
+      end
+      local band, place = score_of(9 - first, 0), place_by_first[first]
+      if not place then
+        local last = tonumber(redis.call('ZRANGE', ready, -1, -1, 'WITHSCORES')[2] or 0) - band
+        place = last > now and last < now + 60000 and last or now + 1
+      end
+      place_by_first[first] = place + STEP
+      return string.format('%.17g', band + place + STEP)
+    end
+    local function wake_one()
+      if redis.call('LLEN', wake) == 0 then
+        redis.call('LPUSH', wake, 1)
+        redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
+      end
+    end
+    local function is_closed(number)
+      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+      return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+    end
+    -- Whether a free seat does not let the messages of a lane in: it is closed, or the lane of a dependency (lib/read_lane).
+    local function is_gated(number)
+      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+      return lane and (lane.of == 'dependency' or is_closed(number)) or false
+    end
+    local function limit_of(number)
+      local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+      return lane and tonumber(lane.limit) or rule.limit
+    end
+    local BY_RATE = '.5'
+    local function free_seats(lane)
+      local score = digits(lane)
+      local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
+      if rule.interval and free > 0 then
+        local function slot_of(lane)
+          local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+          return at and at > now and at <= now + rule.interval and at or nil
+        end
+        free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
+      end
+      return free, rule.interval and score .. BY_RATE or score
+    end
+
+    local function seat_in(lane)
+      return rule.interval and digits(lane) .. BY_RATE or digits(lane)
+    end
+    -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all messages that are due by now.
+    -- Record and state are checked: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+    --   room: how many of each lane, even without free seats; nil: as many as seats are free
+    local MOST = 1000 -- rows that one call reads (I9)
+
+    -- The first rows of these lanes, their ids, their lanes, and the scores of the seats that they get.
+    local function heads_of(lanes, room)
+      local rows, ids, lane_of, seat_of, count = {}, {}, {}, {}, 0
+      local gates = setting('gated') or next(lanes_read)
+      for n = 1, #lanes do
+        local lane = lanes[n]
+        local free, seat
+        if gates and is_gated(lane) then
+          free = 0
+        elseif room then
+          free, seat = room, seat_in(lane)
+        else
+          free, seat = free_seats(lane)
+        end
+        free = math.min(free, MOST - count)
+        if free > 0 then
+          local score = digits(BLOCKED + lane)
+          local found = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', free == 1 and '1' or digits(free))
+          for at = 1, #found do
+            count = count + 1
+            rows[count], ids[count], lane_of[count], seat_of[count] = found[at], id_of(found[at]), lane, seat
+          end
+        end
+      end
+      return rows, ids, lane_of, seat_of
+    end
+
+    local heads_in
+    function heads_in(lanes, room)
+      local rows, ids, lane_of, seat_of = heads_of(lanes, room)
+      if #rows == 0 then
+        return
+      end
+      local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
+      local taken, came, again, last = {}, {}, {}, 0
+      for n = 1, #rows do
+        local row, id = rows[n], ids[n]
+        if is_blocked_row(row, id, texts[n], records[n]) then
+          taken[last + 1], taken[last + 2] = seat_of[n], id
+          came[last + 1], came[last + 2] = next_score(row:byte(1)), row
+          last = last + 2
+        else
+          again[#again + 1] = lane_of[n]
+        end
+      end
+      if last > 0 then
+        redis.call('ZADD', seats, unpack(taken))
+        redis.call('ZADD', ready, unpack(came))
+        wake_one()
+      end
+      redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+      if #again > 0 then
+        heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
+      end
+    end
+    made = heads_in
+  end
   made(...)
 end
 -- Gives back the seats that these messages hold, and lets in the next messages of their lanes.
@@ -931,6 +995,7 @@ local function put(id, state, head, waits, rest, arrive)
 
       -- The index and the score of a message that is due: `ready` and its score there, if it has a seat of its lane.
       local function seated_or_blocked(id, row, lane, score)
+        due_first({ [id] = true })
         local may, slot = enter(id, row, lane)
         if may then
           return ready, score

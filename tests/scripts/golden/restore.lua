@@ -440,26 +440,138 @@ local function put(id, state, head, waits, rest, arrive)
         return own ~= false -- its own seat counts as free
       end
       -- Lets in the heads of lanes, once the messages that are due by now are at their places (`due_first`): one that was delayed
-      -- may be the head. Makes lib/heads_in at the first call: it is large, and most scripts let no message in.
+      -- may be the head. Defines the large fragments when they are needed: most scripts let no message in.
       --   leaving: as in lib/promote
-      local made
+      local are_moved, made
       local function due_first(leaving)
+        if not are_moved then
+          are_moved = true
+          -- Moves due messages from `scheduled` to `ready`. Only the index changes; the state stays the same. With a rule for keys, a
+          -- message with a key needs a seat of its lane; otherwise it is blocked there.
+          --   limit: of rows; nil: as many as a script moves before it gives a seat; more are due only if nothing claims (lib/behind)
+          --   leaving: ids whose seats the script gives back, and whose rows it is about to remove: they stay; nil: none
+          local MOVED = 200
+
+          local function promote(limit, leaving)
+            local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
+            local moved, members, blocked = {}, {}, {}
+            local blocks = #rows > 0 and setting('per_key') and (function()
+              -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
+              -- (lib/head_word); nil if the state does not have them.
+              local function stated_head(text)
+                local at = text and text:find(' head=')
+                if at then
+                  local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+                  if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
+                    local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+                    return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+                  end
+                end
+              end
+              -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
+              -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since every
+              -- form has +token or -token. The message is left alone; the index rows that lead to it are put off, so that it blocks no
+              -- other message, and a version that can read it finds it.
+              local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
+
+              local function is_later(record, text)
+                return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+              end
+              -- The head of a message whose state is `text` (lib/head_in). A long record is not read: the state has its head
+              -- (lib/head_word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if
+              -- it is of a later form.
+              local function head_of(id, text)
+                local birth, flags, expires, lane, needs = stated_head(text)
+                if birth then
+                  if redis.call('HEXISTS', messages, id) == 0 then
+                    return nil, false
+                  elseif is_later('', text) then
+                    return nil, true
+                  end
+                  return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
+                end
+                local record = redis.call('HGET', messages, id)
+                if not record then
+                  return nil, false
+                elseif is_later(record, text) then
+                  return nil, true
+                end
+                return read_record(record), false
+              end
+              -- The lane of a message with this state that is not leased, and whether the row is its own; otherwise a script that was cut
+              -- off left it behind. nil: it has no key, or is leased. A state that says dead may be left by a purge that was cut off.
+              local function waiting_lane(id, row, text)
+                if text and not text:find('^%a+/?%a* %-') then
+                  return nil
+                end
+                local head = head_of(id, text)
+                if not (head and head.lane) then
+                  return nil
+                end
+                return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
+              end
+              -- The id in a member of an index (lib/order describes the bytes before it).
+              local function id_of(member)
+                return member:sub(member:byte(1) < 16 and 9 or 3)
+              end
+              local full = {}
+              return function(row)
+                local id = id_of(row)
+                if leaving and leaving[id] then
+                  return math.huge
+                end
+                local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
+                if not is_own then
+                  return false
+                end
+                local may, slot = enter(id, row, lane, full)
+                return not may and (slot or BLOCKED + lane)
+              end
+            end)()
+            for i = 1, #rows, 2 do
+              local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
+              if lane and lane < math.huge then
+                blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
+              elseif not lane then
+                members[#members + 1] = rows[i]
+                local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
+                moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
+              end
+            end
+            if #blocked > 0 then
+              redis.call('ZADD', scheduled, unpack(blocked))
+            end
+            if #members > 0 then
+              redis.call('ZADD', ready, unpack(moved))
+              redis.call('ZREM', scheduled, unpack(members))
+            end
+            return #rows / 2
+          end
+          -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left. So no
+          -- client polls, and a message wakes one of a thousand.
+          local function wake_one()
+            if redis.call('LLEN', wake) == 0 then
+              redis.call('LPUSH', wake, 1)
+              redis.call('PEXPIRE', wake, 5000) -- a client claims before it waits, so the token may expire; none is left behind (I13)
+            end
+          end
+          if promote(nil, leaving) > 0 then
+            wake_one()
+          end
+        end
+      end
+
+      local function let_in(...)
+        due_first()
         if not made then
-          -- The id in a member of an index (lib/order describes the bytes before it).
           local function id_of(member)
             return member:sub(member:byte(1) < 16 and 9 or 3)
           end
-          -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
-          -- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since every
-          -- form has +token or -token. The message is left alone; the index rows that lead to it are put off, so that it blocks no
-          -- other message, and a version that can read it finds it.
           local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
           local function is_later(record, text)
             return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
           end
-          -- The birth, the flags, the expiry (0: none) and the lanes (nil: none) of a long record, from the state of its message
-          -- (lib/head_word); nil if the state does not have them.
           local function stated_head(text)
             local at = text and text:find(' head=')
             if at then
@@ -515,8 +627,6 @@ local function put(id, state, head, waits, rest, arrive)
             place_by_first[first] = place + STEP
             return string.format('%.17g', band + place + STEP)
           end
-          -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left. So no
-          -- client polls, and a message wakes one of a thousand.
           local function wake_one()
             if redis.call('LLEN', wake) == 0 then
               redis.call('LPUSH', wake, 1)
@@ -588,91 +698,8 @@ local function put(id, state, head, waits, rest, arrive)
               heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
             end
           end
-          -- Moves due messages from `scheduled` to `ready`. Only the index changes; the state stays the same. With a rule for keys, a
-          -- message with a key needs a seat of its lane; otherwise it is blocked there.
-          --   limit: of rows; nil: as many as a script moves before it gives a seat; more are due only if nothing claims (lib/behind)
-          --   leaving: ids whose seats the script gives back, and whose rows it is about to remove: they stay; nil: none
-          local MOVED = 200
-
-          local function promote(limit, leaving)
-            local rows = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit or MOVED)
-            local moved, members, blocked = {}, {}, {}
-            local blocks = #rows > 0 and setting('per_key') and (function()
-              -- The head of a message whose state is `text` (lib/head_in). A long record is not read: the state has its head
-              -- (lib/head_word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if
-              -- it is of a later form.
-              local function head_of(id, text)
-                local birth, flags, expires, lane, needs = stated_head(text)
-                if birth then
-                  if redis.call('HEXISTS', messages, id) == 0 then
-                    return nil, false
-                  elseif is_later('', text) then
-                    return nil, true
-                  end
-                  return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
-                end
-                local record = redis.call('HGET', messages, id)
-                if not record then
-                  return nil, false
-                elseif is_later(record, text) then
-                  return nil, true
-                end
-                return read_record(record), false
-              end
-              -- The lane of a message with this state that is not leased, and whether the row is its own; otherwise a script that was cut
-              -- off left it behind. nil: it has no key, or is leased. A state that says dead may be left by a purge that was cut off.
-              local function waiting_lane(id, row, text)
-                if text and not text:find('^%a+/?%a* %-') then
-                  return nil
-                end
-                local head = head_of(id, text)
-                if not (head and head.lane) then
-                  return nil
-                end
-                return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
-              end
-              local full = {}
-              return function(row)
-                local id = id_of(row)
-                if leaving and leaving[id] then
-                  return math.huge
-                end
-                local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
-                if not is_own then
-                  return false
-                end
-                local may, slot = enter(id, row, lane, full)
-                return not may and (slot or BLOCKED + lane)
-              end
-            end)()
-            for i = 1, #rows, 2 do
-              local first, lane = rows[i]:byte(1), blocks and blocks(rows[i])
-              if lane and lane < math.huge then
-                blocked[#blocked + 1], blocked[#blocked + 2] = lane, rows[i]
-              elseif not lane then
-                members[#members + 1] = rows[i]
-                local priority = first < 10 and 9 - first or 4 -- or it was put off (lib/put_off)
-                moved[#moved + 1], moved[#moved + 2] = score_of(priority, tonumber(rows[i + 1])), rows[i]
-              end
-            end
-            if #blocked > 0 then
-              redis.call('ZADD', scheduled, unpack(blocked))
-            end
-            if #members > 0 then
-              redis.call('ZADD', ready, unpack(moved))
-              redis.call('ZREM', scheduled, unpack(members))
-            end
-            return #rows / 2
-          end
-          if promote(nil, leaving) > 0 then
-            wake_one()
-          end
           made = heads_in
         end
-      end
-
-      local function let_in(...)
-        due_first()
         made(...)
       end
       -- Gives back the seats that these messages hold, and lets in the next messages of their lanes.
@@ -702,6 +729,7 @@ local function put(id, state, head, waits, rest, arrive)
 
       -- The index and the score of a message that is due: `ready` and its score there, if it has a seat of its lane.
       local function seated_or_blocked(id, row, lane, score)
+        due_first({ [id] = true })
         local may, slot = enter(id, row, lane)
         if may then
           return ready, score
