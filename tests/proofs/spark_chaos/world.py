@@ -64,6 +64,10 @@ class Process:
         """Whether it has."""
         return self.process.poll() is not None
 
+    def raised(self, error: type[Exception]) -> bool:
+        """Whether a query of it ended with this error."""
+        return f"{error.__module__}.{error.__qualname__}: " in self.text
+
     def until_said(self, text: str) -> None:
         """Wait until it says this."""
         wait_for(lambda: text in self.text or self.ended, f"the program says {text!r}")
