@@ -6,21 +6,18 @@ the handler's output. Here it goes once. Options are texts, so the function is n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from rq_dlq.errors import InvalidInput
-from rq_dlq.spark.arrow import arrow_schema
 from rq_dlq.spark.columns import MessageColumns
 from rq_dlq.spark.schemas import WHOSE, chosen_of, schema_of
+from rq_dlq.spark.split import Handler
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from rq_dlq.spark.options import StreamOptions
-    from rq_dlq.spark.split import Handler
 
 
 def columns_to_read(options: StreamOptions, schema: StructType) -> MessageColumns:
@@ -35,46 +32,45 @@ def columns_to_read(options: StreamOptions, schema: StructType) -> MessageColumn
     return MessageColumns(chosen_of(names, schema_of(options.view), options.view))
 
 
-def handled(name: str, batches: Iterable[pa.RecordBatch], schema: StructType) -> Iterator[pa.RecordBatch]:
-    """The output of the handler with this name.
+def check_handler(name: str, schema: StructType) -> None:
+    """Check a handler on the driver, before a batch begins. What only tasks can import is left to them.
 
     Raises:
-        InvalidInput: it cannot be imported, or its output has other columns than the stream.
+        InvalidInput: as `handler_of`.
     """
-    wanted = arrow_schema(schema)
-    for batch in handler_of(name)(batches):
-        if not batch.schema.equals(wanted):
-            message = (
-                f"option handler: {name} returned the columns {_said(batch.schema)}, and the stream has "
-                f"{_said(wanted)}: pass the same schema to by_row() or by_batch() and to schema()"
-            )
-            raise InvalidInput(message)
-        yield batch
+    try:
+        import_module(name.partition(":")[0])
+    except Exception:  # noqa: BLE001 - where tasks run, there may be what it needs
+        return
+    handler_of(name, schema)
 
 
-def handler_of(name: str) -> Handler:
-    """Import a handler.
+def handler_of(name: str, schema: StructType) -> Handler:
+    """Import a handler. Its columns are compared before it gets a row: a batch without rows fails, too.
 
     Args:
         name: module:function.
+        schema: the stream's.
 
     Raises:
-        InvalidInput: it cannot be imported, or is not a function.
+        InvalidInput: it cannot be imported, `by_row` or `by_batch` did not make it, or its output has other
+            columns than the stream.
     """
     module, _, attribute = name.partition(":")
     try:
         found: object = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         message = (
-            f"option handler: a task cannot import {name} ({error}): install its module where the tasks run, "
+            f"option handler: cannot import {name} ({error}): install its module where the tasks run, "
             "or pass it with --py-files"
         )
         raise InvalidInput(message) from error
-    if not callable(found):
-        message = f"option handler: {name} is not a function: name what by_row() or by_batch() returned"
+    if not isinstance(found, Handler):
+        message = f"option handler: {name} is not a handler: name what by_row() or by_batch() returned"
         raise InvalidInput(message)
-    return cast("Handler", found)
-
-
-def _said(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)
+    if found.columns != (wanted := schema.simpleString()):
+        raise InvalidInput(
+            f"option handler: {name} returns {found.columns}, and the stream has {wanted}: pass the same "
+            "schema to by_row() or by_batch() and to schema()"
+        )
+    return found

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     Row: TypeAlias = dict[str, Any]
-    Handler: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 R = TypeVar("R")
 Rows = TypeVar("Rows", pa.RecordBatch, list[dict[str, Any]])
@@ -133,7 +132,7 @@ def by_row(function: Callable[[Row], Mapping[str, Any]], schema: StructType | st
     Raises:
         InvalidInput: the schema lacks one of the four columns, or a column must not be null.
     """
-    columns = _columns(schema)
+    said, columns = _columns(schema)
     known = {*columns.names}
     whole = {field.name: field.type for field in columns if has_whole(field.type)}
 
@@ -156,7 +155,7 @@ def by_row(function: Callable[[Row], Mapping[str, Any]], schema: StructType | st
     def as_arrow(rows: list[Row]) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist(rows, columns)
 
-    return _over_batches(handle)
+    return Handler(said, handle)
 
 
 def by_batch(function: Callable[[pa.RecordBatch], Mapping[str, Any]], schema: StructType | str) -> Handler:
@@ -180,7 +179,7 @@ def by_batch(function: Callable[[pa.RecordBatch], Mapping[str, Any]], schema: St
     Raises:
         InvalidInput: as `by_row`.
     """
-    columns = _columns(schema)
+    said, columns = _columns(schema)
     known = {*columns.names}
 
     def computed(part: pa.RecordBatch) -> pa.RecordBatch:
@@ -198,28 +197,31 @@ def by_batch(function: Callable[[pa.RecordBatch], Mapping[str, Any]], schema: St
     def failed(one: pa.RecordBatch, error: Exception) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist(_all_failed(one, error), columns)
 
-    return _over_batches(lambda batch: _in_halves(batch, computed, failed))
+    return Handler(said, lambda batch: _in_halves(batch, computed, failed))
 
 
-def _columns(schema: StructType | str) -> pa.Schema:
-    """The columns of a handler's output, checked."""
+def _columns(schema: StructType | str) -> tuple[str, pa.Schema]:
+    """The columns of a handler's output, checked: as Spark shows them, and for Arrow."""
     read = schema if isinstance(schema, StructType) else columns_of(schema)
     check_output(read)
-    return arrow_schema(read)
+    return read.simpleString(), arrow_schema(read)
 
 
-def _over_batches(handle: Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]) -> Handler:
-    """Handle each batch; parts that were handled separately are joined again."""
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """What `by_row` and `by_batch` return: a function for `mapInArrow`, and the columns of its output."""
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    columns: str
+    handle: Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Handle each batch; parts that were handled separately are joined again."""
         for batch in batches:
             if missing := [name for name in WHOSE if name not in batch.schema.names]:
                 raise InvalidInput(
                     f"a handler needs the column {', '.join(map(repr, missing))} in its input: select it, too"
                 )
-            yield pa.concat_batches(handle(batch))
-
-    return run
+            yield pa.concat_batches(self.handle(batch))
 
 
 def _in_halves(rows: Rows, make: Callable[[Rows], R], fail: Callable[[Rows, Exception], R]) -> Iterator[R]:

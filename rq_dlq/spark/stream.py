@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from rq_dlq.errors import ConfigurationError, RqDlqError
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.errors import without_traceback
-from rq_dlq.spark.handled import columns_to_read, handled
+from rq_dlq.spark.handled import check_handler, columns_to_read, handler_of
 from rq_dlq.spark.heartbeat import Heartbeat
 from rq_dlq.spark.offsets import FORMAT, Offset, Position
 from rq_dlq.spark.partitions import Share, read_slices
@@ -124,6 +124,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _driver(self) -> Driver:
+        if self._options.handler:
+            check_handler(self._options.handler, self._schema)
         return Driver(self._options, self._url)
 
     @without_traceback
@@ -175,7 +177,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         columns = columns_to_read(self._options, self._schema)
         found = read_slices(partition.parts, broker, columns, self._options.fetch_size)
         handler = self._options.handler
-        yield from handled(handler, found, self._schema) if handler else found
+        yield from handler_of(handler, self._schema)(found) if handler else found
 
     def stop(self) -> None:
         """Release the batches that are claimed ahead, and stop renewing leases."""

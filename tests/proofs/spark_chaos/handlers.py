@@ -6,10 +6,10 @@ import random
 import time
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark import TaskContext
 
-from rq_dlq.spark.schemas import ERROR, WHOSE
+from rq_dlq.spark import by_batch
+from rq_dlq.spark.schemas import BAD, ERROR
 from tests.proofs.spark_chaos.failpoints import straggle
 
 if TYPE_CHECKING:
@@ -53,12 +53,11 @@ def picky(batches: Iterator[Any]) -> Iterator[Any]:
         yield rows
 
 
-def fickle(batches: Iterator[Any]) -> Iterator[Any]:
-    """Fails one row of four, each time another."""
-    for rows in batches:
-        ids, tokens = rows.column("id"), rows.column("batch")
-        errors = pa.array(["Tails" if random.random() < 0.25 else None for _ in ids], pa.string())
-        yield pa.RecordBatch.from_arrays([ids, tokens, errors, errors], [*WHOSE, *ERROR])
+def _tossed(rows: Any) -> dict[str, list[str | None]]:
+    errors = ["Tails" if random.random() < 0.25 else None for _ in range(len(rows))]
+    return dict.fromkeys(ERROR, errors)
 
 
-HANDLERS = {each.__name__: each for each in (slow, flaky, straggling, picky, fickle)}
+fickle = by_batch(_tossed, BAD)
+"""Fails one row of four, each time another."""
+HANDLERS = {each.__name__: each for each in (slow, flaky, straggling, picky)} | {"fickle": fickle}

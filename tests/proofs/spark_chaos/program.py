@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from rq_dlq.spark import check_held, epoch_key, split
 from rq_dlq.spark.brokers import broker_at
+from rq_dlq.spark.schemas import BAD
 from tests.proofs.spark_chaos.failpoints import FORMAT, Source, passing
 from tests.proofs.spark_chaos.handlers import HANDLERS
 from tests.proofs.spark_chaos.planted import plant
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 ROWS = "id string, body binary"
-BOTH = "id string, batch string, error_class string, error_message string"
 
 
 def say(text: str) -> None:
@@ -99,7 +99,7 @@ def query(
     def write_both(frame: DataFrame, epoch: int) -> None:
         passing("sinking")
         if not in_source:
-            frame = frame.select("id", "batch", "body").mapInArrow(HANDLERS[handler], BOTH)
+            frame = frame.select("id", "batch", "body").mapInArrow(HANDLERS[handler], BAD)
         with split(frame) as done:
             check_held(done, url=options["url"])
             done.ok.select("id").write.mode("overwrite").parquet(
@@ -114,7 +114,7 @@ def query(
 
     source = spark.readStream.format(FORMAT).option("queue", queue).options(**options)
     if in_source:
-        source = source.schema(BOTH).option("handler", f"{HANDLERS[handler].__module__}:{handler}")
+        source = source.schema(BAD).option("handler", f"tests.proofs.spark_chaos.handlers:{handler}")
     writer = (
         source.load()
         .writeStream.foreachBatch(write_both if between else write)
