@@ -80,9 +80,9 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict.fromkeys(known, OLDEST if options.starting == "earliest" else options.starting)
 
     def _last(self) -> dict[str, str]:
-        return {
-            family: self._run(outcomes.extent(keys)).last or OLDEST for family, keys in self._keys({}).items()
-        }
+        self._run(self._subscription.look())
+        queues = self._subscription.queues.items()
+        return {family: self._run(outcomes.extent(keys)).last or OLDEST for family, keys in queues}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read no further than the newest events of now."""

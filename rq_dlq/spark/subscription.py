@@ -34,12 +34,12 @@ class Subscription(Generic[T]):
         self.queues: Mapping[str, T] = {}
         self._missed: set[str] = set()  # warnings that were logged
 
-    def look(self, known: Collection[str] = (), read: Collection[str] = ()) -> Steps[None]:
+    def look(self, known: Collection[str] = (), read: Collection[str] | None = None) -> Steps[None]:
         """See which queues there are now.
 
         Args:
             known: the queues of the checkpoint.
-            read: the queues that the query has read.
+            read: the queues that the query has read; None: not known yet, so none is missed.
 
         Raises:
             DataLoss: one of `read`, or of the option's names, was deleted, and `failOnDataLoss` is set.
@@ -53,7 +53,8 @@ class Subscription(Generic[T]):
             )
         there: list[str] = yield calls.registered(options.namespace)
         found, missing = chosen(there, options.queues, options.shards)
-        self._miss({name for name in missing if "*" not in name} | {*read}.difference(there))
+        if read is not None:
+            self._miss({name for name in missing if "*" not in name} | {*read}.difference(there))
         if [*self.queues] != found:
             old = self.queues
             self.queues = {name: old[name] if name in old else self._made(name) for name in found}

@@ -576,6 +576,9 @@ async def test_a_queue_that_forgot_the_query_is_noticed(broker: Any, raw: Any) -
     runs.restart()
     with pytest.raises(DataLoss, match="there is no queue 'orders' any more"):
         await runs.advance(end)
+    await broker._run(runs.query.backlog.bound())  # at AvailableNow, where Spark has told no offset yet
+    with pytest.raises(DataLoss, match="there is no queue 'orders' any more"):
+        await runs.advance(end)
 
 
 async def test_available_now_ends_under_a_live_producer(broker: Any) -> None:

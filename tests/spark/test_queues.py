@@ -67,10 +67,14 @@ def test_a_name_without_a_queue_is_refused_at_the_start(
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # this process is not Spark's
     broker.queue("orders").open()
     options = StreamOptions.of({"queue": queue, "view": view, "url": redis_url})
-    reader: Any = StreamReader(options, MESSAGE) if view == "queue" else HistoryStreamReader(options, HISTORY)
-    with pytest.raises(InvalidInput, match="there is no queue 'oders"):
-        reader.initialOffset()
-    reader.stop()
+    kind, columns = (StreamReader, MESSAGE) if view == "queue" else (HistoryStreamReader, HISTORY)
+    for now in (False, True):
+        reader: Any = kind(options, columns)
+        if now:
+            reader.prepareForTriggerAvailableNow()  # Spark calls it before it asks for an offset
+        with pytest.raises(InvalidInput, match="there is no queue 'oders"):
+            reader.initialOffset()
+        reader.stop()
 
 
 def test_a_history_of_several_queues(broker: rq_dlq.Broker, redis_url: str) -> None:
@@ -99,8 +103,12 @@ def test_a_history_of_several_queues(broker: rq_dlq.Broker, redis_url: str) -> N
     second, ids = read(stream, first)
     assert (sorted(second), ids) == (["orders.eu", "orders.us"], [sent])
     broker.queue("orders.eu").delete(force=True)
-    with pytest.raises(DataLoss, match=r"there is no queue 'orders.eu' any more"):
-        read(reader(), second)
+    for now in (False, True):
+        stream = reader()
+        if now:
+            stream.prepareForTriggerAvailableNow()
+        with pytest.raises(DataLoss, match=r"there is no queue 'orders.eu' any more"):
+            read(stream, second)
     sent = settle("orders.us")
     careless = reader(failOnDataLoss="false")
     third, ids = read(careless, second)
