@@ -53,7 +53,7 @@ class Backlog:
         if options.min_messages == 1 or self.is_bounded:  # AvailableNow must end
             return True
         stats = (yield from self._stats()).values()
-        waited = max(each.oldest or 0.0 for each in stats)
+        waited = max((each.oldest or 0.0 for each in stats), default=0.0)
         return sum(each.ready for each in stats) >= options.min_messages or waited * 1000 >= options.max_delay
 
     def limits(self, most: int) -> Steps[dict[str, int]]:

@@ -581,6 +581,21 @@ async def test_a_queue_that_forgot_the_query_is_noticed(broker: Any, raw: Any) -
         await runs.advance(end)
 
 
+@pytest.mark.parametrize("least", ["1", "2"])
+async def test_a_query_goes_on_while_no_queue_is_left(broker: Any, least: str) -> None:
+    queue = broker.queue("orders.eu")
+    runs = Runs(broker, "orders.*", failOnDataLoss="false", minMessagesPerTrigger=least)
+    start = Offset("query", {"orders.eu": Position()})
+    sent = await queue.send_many(range(3))
+    end = await runs.advance(start)
+    assert await runs.read(start, end) == sent
+    await queue.delete(force=True)
+    assert await runs.advance(end) == end
+    sent = await queue.send_many(range(2))
+    after = await runs.advance(end)
+    assert await runs.read(end, after) == sent
+
+
 async def test_available_now_ends_under_a_live_producer(broker: Any) -> None:
     queue, runs = broker.queue("orders"), Runs(broker)
     await queue.send_many(range(25))
