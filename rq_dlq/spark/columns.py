@@ -32,15 +32,8 @@ _OF_RECORD = frozenset({"body", "headers", "key", "corrupt"})
 _OF_HEAD = frozenset({"content_type", "priority", "enqueued_at", "visible_at", "expires_at"})
 _OF_DEATH = frozenset({"error_class", "error_message", "fingerprint"})
 _OF_STATE = _OF_DEATH | {
-    "visible_at",
-    "expires_at",
-    "delivery_count",
-    "attempt",
-    "corrupt",
-    "dead_at",
-    "reason",
-    "redrive_count",
-}
+    "visible_at", "expires_at", "delivery_count", "attempt", "corrupt", "dead_at", "reason", "redrive_count",
+}  # fmt: skip
 _OF_HISTORY = _OF_DEATH | {"last_error_class", "last_error_message", "history"}
 
 

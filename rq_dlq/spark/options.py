@@ -35,7 +35,9 @@ _NAMED = ("queue", "scheduled", "dlq", "expired")
 _FAILED = ("dlq", "expired", "history")
 
 
-def option(name: str, read: Read[T], default: str | None = "", *, only: Sequence[str] = ()) -> T:
+def option(
+    name: str, read: Read[T], default: str | None = "", *, only: Sequence[str] = (), beside: str = ""
+) -> T:
     """A field of `Options`.
 
     Args:
@@ -43,8 +45,9 @@ def option(name: str, read: Read[T], default: str | None = "", *, only: Sequence
         read: makes the value of this name and the option's text, or raises InvalidInput.
         default: the text of a missing option; None: the value is None.
         only: the views or operations that have the option; empty: all.
+        beside: the option that it says more about; empty: none.
     """
-    metadata = {"name": name, "read": read, "default": default, "only": only}
+    metadata = {"name": name, "read": read, "default": default, "only": only, "beside": beside}
     row: T = field(repr=name != "url", metadata=metadata)
     return row
 
@@ -76,7 +79,8 @@ class Options:
         """Read and check them.
 
         Raises:
-            InvalidInput: the option or the value does not exist, or the view or operation does not have it.
+            InvalidInput: the option or the value does not exist, or the view or operation does not have it,
+                or the option that it works with is missing.
         """
         given = texts_of(options, cls)
         values: dict[str, Any] = {}
@@ -86,7 +90,9 @@ class Options:
             values[each.name] = None if value is None else read(name, value)
         chosen: str = values.get("operation") or values["view"]
         for each in _options_of(cls):
-            name, only = each.metadata["name"], each.metadata["only"]
+            name, only, beside = (each.metadata[key] for key in ("name", "only", "beside"))
+            if name.lower() in given and beside not in {"", *given}:
+                raise InvalidInput(f"option {name} works with option {beside}: pass both, or leave it out")
             if only and name.lower() in given and chosen not in only:
                 raise InvalidInput(f"option {name} is only for {', '.join(only)}, not for {chosen}")
         return cls(**values)
@@ -218,6 +224,6 @@ class StreamOptions(SourceOptions):
     max_wait: int = option("maxWait", duration(0), "1s")
     max_failures: int = option("maxBatchFailures", number(1), "3", only=("queue",))
     handler: str | None = option("handler", function_name, None, only=("queue",))
-    handler_columns: tuple[str, ...] = option("handlerColumns", column_names, "body", only=("queue",))
+    handler_columns: tuple[str, ...] = option("handlerColumns", column_names, "body", beside="handler")
     starting: str = option("startingOffsets", text, "earliest", only=("history",))
     fail_on_loss: bool = option("failOnDataLoss", flag, "true")

@@ -173,6 +173,7 @@ def test_bytes(text: str, value: int) -> None:
         ({"startingOffsets": "latest"}, "option startingOffsets is only for history, not for queue"),
         ({"handler": "jobs.totals"}, "a function that tasks can import, as module:function"),
         ({"handler": "jobs:totals", "view": "history"}, "option handler is only for queue, not for history"),
+        ({"handlercolumns": "body"}, "option handlerColumns works with option handler: pass both"),
     ],
 )
 def test_bad_input_of_streams(given: dict[str, Any], said: str) -> None:
