@@ -40,7 +40,7 @@ def check_handler(name: str, schema: StructType) -> None:
     """
     try:
         import_module(name.partition(":")[0])
-    except Exception:  # noqa: BLE001 - where tasks run, there may be what it needs
+    except Exception:  # noqa: BLE001 - Spark sends --py-files to tasks alone
         return
     handler_of(name, schema)
 
