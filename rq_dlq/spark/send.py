@@ -38,6 +38,8 @@ MOST_LISTS = 20_000  # rows that are committed together: about 0.1 s of Redis
 A_DAY = 86_400_000  # milliseconds that a job without a `jobId` is remembered, for repeated calls
 STEPS = 5  # rows per second, if there is a rate
 QUERY = "sql.streaming.queryId"  # a property of the threads and tasks of a query
+EXECUTION, ROOT = "spark.sql.execution.id", "spark.sql.execution.root.id"  # of tasks; an epoch is a root
+SPLIT = "rq_dlq.split"  # the epoch in which split() was called
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StringType
 
@@ -26,6 +27,7 @@ from rq_dlq.spark.offsets import family_of, query_of
 from rq_dlq.spark.outgoing import SPANS, cells, check_types, spans
 from rq_dlq.spark.queues import check_origin, existing
 from rq_dlq.spark.schemas import ERROR
+from rq_dlq.spark.send import EXECUTION, QUERY, ROOT, SPLIT
 from rq_dlq.values.failure import Cause
 
 if TYPE_CHECKING:
@@ -46,9 +48,24 @@ POISON = Cause.of(Poison()).type  # it is the message's own fault
 
 @dataclass(frozen=True)
 class Rows(WriterCommitMessage):
-    """The rows that one task has collected: ids, by their settlements."""
+    """The rows that one task has collected.
+
+    Attributes:
+        ids: by their settlements.
+        follows: the epoch had another action before, and no `split`.
+    """
 
     ids: dict[Any, list[str]]
+    follows: bool = False
+
+
+def _follows() -> bool:
+    """Whether this task is of an epoch that had another action before, and no `split`."""
+    context: Any = TaskContext.get()
+    if context is None or context.getLocalProperty(QUERY) is None:
+        return False
+    execution, root, kept = map(context.getLocalProperty, (EXECUTION, ROOT, SPLIT))
+    return execution not in {root, str(int(root) + 1)} and kept != root
 
 
 class ByRows:
@@ -77,7 +94,7 @@ class ByRows:
                 if name is None:
                     raise InvalidInput("a row has no id: filter out such rows")
                 ids[key].append(name)
-        return Rows(dict(ids))
+        return Rows(dict(ids), _follows())
 
     def abort(self, messages: Sequence[Rows | None]) -> None:
         """Do nothing: no message was changed yet."""
@@ -115,6 +132,7 @@ class Settle(ByRows):
         if options.delay_column:
             kinds[options.delay_column] = SPANS
         check_types(schema, kinds)
+        self._handled = len(self._errors) > 1 and all(schema[name].nullable for name in self._errors)
         super().__init__(options)
 
     def keys(self, batch: pa.RecordBatch) -> Iterator[Fate]:
@@ -144,6 +162,13 @@ class Settle(ByRows):
         windows = _windows(verb, [(queues[families[fate.token]], fate, ids) for fate, ids in fates])
         settled, lost = broker._run(_settle_all(windows))
         broker._run(_tell_queries(queues, settled))
+        if fates and self._handled and any(message.follows for message in messages if message):
+            logger.warning(
+                "%s: %d rows failed, and split() was not called. If another write of this epoch takes the "
+                "output of the same handler, Spark runs it for each write: a row that fails in one alone is "
+                "lost or doubled. Use split(), which runs it once",
+                verb, settled.total() + lost,
+            )  # fmt: skip
         if lost:
             text = (
                 f"{verb}: {settled.total():,} rows; {lost:,} more were not changed, since their lease was "

@@ -73,11 +73,11 @@ def check_held(df: DataFrame | Split, *, url: str | None = None, namespace: str 
         BrokerUnavailable: Redis cannot be reached.
     """
     if isinstance(df, Split):
-        tokens, rows = df.tokens, df.rows
+        tokens = df.tokens
     elif missing := [name for name in WHOSE if name not in df.columns]:
         raise InvalidInput(f"check_held() needs the column {', '.join(map(repr, missing))}: pass it through")
     else:
-        tokens, rows = [row.batch for row in df.select("batch").distinct().collect()], df
+        tokens = [row.batch for row in df.select("batch").distinct().collect()]
     by_family: defaultdict[str, list[str]] = defaultdict(list)
     for token in tokens:
         by_family[family_of(token)].append(token)
@@ -87,6 +87,7 @@ def check_held(df: DataFrame | Split, *, url: str | None = None, namespace: str 
     for family, its in by_family.items():
         keys = broker.queue(family)._core.keys
         if not broker._run(is_whole(keys, its)):
+            rows = df.rows if isinstance(df, Split) else df  # not before: Split notes whether they are used
             some = rows.where(sql.col("batch").isin(its)).groupBy("batch").agg(sql.collect_set("id"))
             lost += broker._run(count_lost(keys, dict(map(tuple, some.collect()))))
     if lost:

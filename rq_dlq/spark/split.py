@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.arrow import arrow_schema, check_whole, has_whole
 from rq_dlq.spark.brokers import USUAL_NAMESPACE
 from rq_dlq.spark.schemas import BAD, ERROR, WHOSE, check_output, columns_of
+from rq_dlq.spark.send import ROOT, SPLIT
 from rq_dlq.values.failure import Cause
 
 if TYPE_CHECKING:
@@ -26,23 +27,37 @@ R = TypeVar("R")
 Rows = TypeVar("Rows", pa.RecordBatch, list[dict[str, Any]])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Split:
     """A handler's output, computed once and kept; unpacks as `ok, bad`. At the end of its block it is freed.
 
+    The end of the block raises InvalidInput if rows failed, and neither `nack`, `bad` nor `rows` was used:
+    they would be acked, and in no output.
+
     Attributes:
         ok: the rows without an error, without the columns error_class and error_message.
-        bad: the others: id, batch, error_class, error_message, as the operations nack and discard take them.
-        failed: how many these are.
-        rows: all of them.
-        tokens: the tokens of their claims.
+        failed: how many others there are.
+        tokens: the tokens of the claims of all rows.
     """
 
     ok: DataFrame
-    bad: DataFrame
+    _bad: DataFrame = field(repr=False)
     failed: int
-    rows: DataFrame
+    _rows: DataFrame = field(repr=False)
     tokens: list[str]
+    _has_given: bool = field(default=False, init=False, repr=False)
+
+    @property
+    def bad(self) -> DataFrame:
+        """The rows that failed: id, batch, error_class, error_message, as nack and discard take them."""
+        self._has_given = True
+        return self._bad
+
+    @property
+    def rows(self) -> DataFrame:
+        """All rows, with error_class and error_message."""
+        self._has_given = True
+        return self._rows
 
     def nack(self, *, url: str | None = None, namespace: str = USUAL_NAMESPACE) -> None:
         """Nack the rows that failed. Without failed rows it does nothing.
@@ -63,7 +78,7 @@ class Split:
 
     def unpersist(self) -> None:
         """Free the output."""
-        if (frame := getattr(self.rows, "_jdf", None)) is not None:  # Connect has none, and frees it later
+        if (frame := getattr(self._rows, "_jdf", None)) is not None:  # Connect has none, and frees it later
             frame.queryExecution().logical().rdd().unpersist(False)  # noqa: FBT003 - Java has no names
 
     def __iter__(self) -> Iterator[DataFrame]:
@@ -72,8 +87,13 @@ class Split:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         self.unpersist()
+        if kind is None and self.failed and not self._has_given:
+            raise InvalidInput(
+                f"{self.failed:,} rows failed, and the block of split() did nothing with them, so they would "
+                "be acked and lost: call done.nack(), or write done.bad"
+            )
 
 
 def split(df: DataFrame) -> Split:
@@ -86,7 +106,8 @@ def split(df: DataFrame) -> Split:
 
     The handler runs here, once for each row, and its output is kept until the end of the block. It is not
     computed again: a handler might return a different result, and its row would be written twice or be in
-    neither part. So if an executor is lost in the block, the epoch fails and is repeated.
+    neither part. So if an executor is lost in the block, the epoch fails and is repeated. So it is if rows
+    failed and the block does nothing with them.
 
     Args:
         df: has the columns id, batch, error_class and error_message (strings; both null for a success)
@@ -102,6 +123,8 @@ def split(df: DataFrame) -> Split:
         )
     if df.isStreaming:
         raise InvalidInput("split() takes a batch, not a stream: use it in the function of foreachBatch")
+    if context := getattr(df.sparkSession, "sparkContext", None):  # Connect has none
+        context.setLocalProperty(SPLIT, context.getLocalProperty(ROOT))
     has_failed = sql.coalesce(*(sql.col(name).cast("string") for name in ERROR)).isNotNull()
     facts = (sql.count_if(has_failed).alias("failed"), sql.collect_set("batch").alias("tokens"))
     kept = df.observe(seen := Observation(), *facts).localCheckpoint()

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.errors import without_traceback
-from rq_dlq.spark.send import QUERY, Send
+from rq_dlq.spark.send import EXECUTION, QUERY, ROOT, Send
 from rq_dlq.spark.settle import Redrive, Settle
 from rq_dlq.spark.write_options import SETTLES, WriteOptions
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Operation: TypeAlias = Send | Settle | Redrive
 
 CHECKPOINT = "checkpointlocation"  # an option of every stream, which Spark passes on
-EXECUTION, ROOT, TAGS = "spark.sql.execution.id", "spark.sql.execution.root.id", "spark.job.tags"  # of tasks
+TAGS = "spark.job.tags"  # a property of tasks
 REQUEST = "SparkConnect_"  # the beginning of a tag
 
 

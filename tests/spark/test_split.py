@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,16 +14,20 @@ import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as sql
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
 import rq_dlq
 from rq_dlq import InvalidInput, LeaseLost, Poison
 from rq_dlq.core.batches.calls import note_held, note_settled
 from rq_dlq.core.settling import settle
 from rq_dlq.spark import by_batch, by_row, check_held, split
+from rq_dlq.spark import settle as settling
+from rq_dlq.spark.schemas import columns_of
 from rq_dlq.spark.sinks import is_whole
+from rq_dlq.spark.write import operation_of
 from tests.each import each
 from tests.spark.test_sinks import claimed
+from tests.spark.versions import since
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -337,6 +344,94 @@ def test_without_a_failure_nothing_is_nacked(spark: SparkSession) -> None:
     with split(rows) as done:
         assert done.failed == 0
         done.nack(url="redis://localhost:1")  # where nobody listens
+
+
+@pytest.mark.parametrize("used", [None, "bad", "rows", "both", "nack", "error"])
+def test_failed_rows_have_to_be_used(used: str | None, spark: SparkSession) -> None:
+    """Otherwise they would be acked, and be nowhere."""
+    before = len(kept(spark))
+    rows = messages(spark, 3).selectExpr("*", "'E' AS error_class", "'no' AS error_message")
+    wanted = {
+        None: pytest.raises(InvalidInput, match=r"3 rows failed, .* call done.nack\(\), or write done.bad"),
+        "nack": pytest.raises(Exception, match="nowhere"),  # no such server: it was tried
+        "error": pytest.raises(ZeroDivisionError),
+    }
+    with wanted.get(used, nullcontext()), split(rows) as done:
+        if used == "both":
+            _, bad = done
+            assert bad.count() == 3
+        elif used == "nack":
+            done.nack(url="unix:///nowhere/redis.sock")
+        elif used == "error":
+            raise ZeroDivisionError
+        elif used:
+            assert getattr(done, used).count() == 3
+    assert len(kept(spark)) == before
+
+
+ONCE = StructType([StructField("follows", BooleanType())])
+
+
+def follows(rows: DataFrame) -> bool:
+    """What a write of these rows finds in its task."""
+
+    def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.RecordBatch.from_pylist([{"follows": settling._follows()}] * len(batch))
+
+    (found,) = {row.follows for row in rows.mapInArrow(look, ONCE).collect()}
+    return bool(found)
+
+
+@since(4, 2)
+def test_a_task_knows_whether_its_epoch_had_another_action_and_no_split(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    found: list[list[bool]] = []
+
+    def sink(frame: DataFrame, _: int) -> None:
+        rows = frame.selectExpr("'m' id", "'b@q' batch", "value error_class", "value error_message")
+        found.append([follows(rows), follows(rows)])
+        with split(rows) as done:
+            found[-1].append(follows(done.bad))
+
+    (tmp_path / "in").mkdir()
+    for number in range(2):
+        (tmp_path / "in" / str(number)).write_text("x\n")
+    stream = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(tmp_path / "in"))
+    writer = stream.writeStream.foreachBatch(sink).trigger(availableNow=True)
+    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    assert found == [[False, True, False]] * 2
+    assert not follows(spark.range(1))
+
+
+@pytest.mark.parametrize(
+    ("columns", "follows", "warns"),
+    [
+        (DDL, True, True),
+        (DDL, False, False),
+        (DDL.replace("error_class string", "error_class string not null"), True, False),
+        ("id string, batch string, error_message string", True, False),
+    ],
+)
+def test_a_nack_of_what_a_handler_may_have_answered_twice_is_warned_of(  # noqa: PLR0917 - fixtures
+    columns: str,
+    follows: bool,
+    warns: bool,
+    broker: rq_dlq.Broker,
+    redis_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ids, token = claimed(broker, "orders")
+    monkeypatch.setattr(settling, "_follows", lambda: follows)
+    nack: Any = operation_of({"operation": "nack", "url": redis_url}, columns_of(columns), overwrite=False)
+    row = {"id": ids[0], "batch": token, "error_class": "E", "error_message": "no"}
+    nack.commit([nack.write(iter([]))])
+    assert not caplog.text
+    nack.commit([nack.write(iter([pa.RecordBatch.from_pylist([row])]))])
+    assert ("1 rows failed, and split() was not called" in caplog.text) == warns
+    assert broker.queue("orders").stats().totals["nacked"] == 1
 
 
 def test_what_cannot_be_split(spark: SparkSession) -> None:
