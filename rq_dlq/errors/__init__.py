@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 class RqDlqError(Exception):
     """The base class of all errors of this package: catch it to catch all of them.
 
-    Cause: an error has this class itself if a worker ended early, or if an archive cannot be written. The
-    text or the log says why.
+    Cause: an error has this class itself if a worker ended early, a redrive by rows of Spark was stopped, or
+    an archive cannot be written. The text or the log says why.
 
     What to do: follow the text, which says what to do next.
 

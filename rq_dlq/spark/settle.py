@@ -21,7 +21,7 @@ from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.settling.outages import log_opened
 from rq_dlq.core.steps.step import CHANGED, CHUNK, Batch, seed
-from rq_dlq.errors import InvalidInput, LeaseLost, Poison
+from rq_dlq.errors import InvalidInput, LeaseLost, Poison, RqDlqError
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.offsets import family_of, query_of
 from rq_dlq.spark.outgoing import SPANS, cells, check_types, spans
@@ -271,6 +271,7 @@ class Redrive(ByRows):
 
         Raises:
             InvalidInput: the rows are from another server, or a queue has too many redrives already.
+            RqDlqError: a job was paused, cancelled or undone before its end.
         """
         broker, options = self._broker, self._options
         terms: dict[str, Any] = {"rate": options.rate or None, "canary": options.canary or None}
@@ -287,5 +288,10 @@ class Redrive(ByRows):
         ]
         for job in jobs if not options.canary else ():
             job.wait()
+        if stopped := [job for job in jobs if not options.canary and job.state != "done"]:
+            raise RqDlqError(
+                f"the redrive was stopped: {', '.join(map(str, stopped))}. A paused one goes on if you "
+                "resume it (`rq-dlq dlq jobs QUEUE ID resume`); another write begins a new one for the rest"
+            )
         if left := sum(map(len, wanted.values())) - (found := sum(job.counts.eligible for job in jobs)):
             logger.warning("redrive: %d rows; %d more were not changed, since they are not dead", found, left)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 import time
 from collections.abc import Sequence
 from datetime import timedelta
@@ -24,7 +25,7 @@ from rq_dlq.core.jobs import jobs
 from rq_dlq.core.jobs.stage import Stage
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.step import CHANGED
-from rq_dlq.errors import InvalidInput
+from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.spark.outgoing import Outgoing, spans
 from rq_dlq.spark.schemas import columns_of
 from rq_dlq.spark.send import RateLimit, Send, Staged
@@ -33,6 +34,7 @@ from rq_dlq.spark.write_options import WriteOptions
 from rq_dlq.values.codec import Codec, Ids
 from rq_dlq.values.fingerprint import fingerprint
 from tests.behaviour.stepping import alone
+from tests.servers import wait_until
 from tests.spark.versions import since
 
 
@@ -574,6 +576,28 @@ def test_a_redrive_with_a_canary_goes_on_by_its_outcome(broker: rq_dlq.Broker, r
     queue.maintain()
     queue.ack(queue.claim(2))
     assert (job.wait().state, queue.stats().ready) == ("done", 18)
+
+
+@pytest.mark.parametrize("verb", ["pause", "cancel", "undo"])
+def test_a_redrive_that_another_process_stops_is_no_success(
+    verb: str, broker: rq_dlq.Broker, redis_url: str
+) -> None:
+    queue = broker.queue("a")
+    ids = queue.send_many(range(5))
+    queue.poison(queue.claim(5), "bad")
+
+    def stop() -> None:
+        wait_until(lambda: bool(queue.dlq.jobs()))
+        getattr(queue.dlq.jobs()[0], verb)()
+
+    other = threading.Thread(target=stop)
+    other.start()
+    state = {"pause": "paused", "cancel": "cancelled", "undo": "undone"}[verb]
+    with pytest.raises(RqDlqError, match=rf"the redrive was stopped: .* of 'a': {state}, .* of 5 moved"):
+        redrive(redis_url, queue, ids, rateLimit="1")
+    other.join()
+    if verb == "pause":
+        assert queue.dlq.jobs()[0].resume().state == "running"
 
 
 # Bad input
