@@ -29,6 +29,7 @@ from rq_dlq.core.batches.renewal import Renewal
 from rq_dlq.errors import DataLoss, LeaseLost
 from rq_dlq.spark.backlog import Backlog
 from rq_dlq.spark.halving import halves, in_turn, narrow, take_half
+from rq_dlq.spark.heartbeat import warn_of_lost
 from rq_dlq.spark.offsets import Done, Position
 from rq_dlq.spark.options import shard_of
 from rq_dlq.spark.partitions import Slice, dealt
@@ -165,7 +166,11 @@ class Query:
                 yield batch_calls.note_poisoned(keys, done.query, 0)
             # Otherwise an earlier run may have acked, or the queue was deleted.
             if known.held > acked and known.done == done.batch - 1 and keys.family in self._queues:
+<<<<<<< HEAD
                 logger.warning(NOT_HELD, keys.family, done.batch, known.held - acked)
+=======
+                warn_of_lost(keys.family, f"batch {done.batch}", known.held - acked)
+>>>>>>> aa7f7a97 (ack() of a batch of claim() warns of messages that were no longer held)
             self._to_ack.pop(0)
 
     def _lost(self, family: str, batch: int, done: int | None) -> None:

@@ -170,10 +170,7 @@ class Settle(ByRows):
                 verb, settled.total() + lost,
             )  # fmt: skip
         if lost:
-            text = (
-                f"{verb}: {settled.total():,} rows; {lost:,} more were not changed, since their lease was "
-                "lost, or claim() had another url"
-            )
+            text = f"{verb}: {settled.total():,} rows; {lost:,} more were not changed: their lease was lost"
             if self._options.fail_on_lost:
                 raise LeaseLost(text)
             logger.warning("%s", text)

@@ -11,6 +11,7 @@ import rq_dlq
 from rq_dlq.errors import ConfigurationError, InvalidInput
 from rq_dlq.spark import claim
 from rq_dlq.spark.brokers import broker_at
+from tests import servers
 from tests.each import each
 
 
@@ -65,6 +66,43 @@ def test_rows_that_were_nacked_are_not_acked(spark: SparkSession, broker: rq_dlq
         assert batch.df.count() == 7
         assert batch.ack() == 7
     assert (queue.stats().scheduled, queue.stats().leased) == (3, 0)
+
+
+def test_messages_whose_lease_has_ended_are_warned_of(
+    spark: SparkSession, broker: rq_dlq.Broker, raw: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = broker.queue("orders", redelivery=rq_dlq.RedeliveryPolicy(delays=["1h"]))
+    queue.send_many(range(3))
+    with claim(spark, "orders", limit=3) as batch:
+        rows = batch.df.select("id", "batch").limit(1)
+        rows.write.format("rq_dlq").option("operation", "nack").mode("append").save()
+        raw.zadd(queue._core.keys["leases"], {batch._tokens[0]: 1})  # the driver was frozen
+        queue.maintain()
+        assert batch.ack() == 0
+    assert "orders: a batch of claim() is done, but 2 of its messages were no longer held" in caplog.text
+    assert queue.stats().ready == 2
+    (noted,) = raw.keys("*stream:*")
+    assert 0 < raw.pttl(noted) <= 3_600_000
+
+
+def test_rows_are_settled_only_on_their_server(spark: SparkSession, broker: rq_dlq.Broker) -> None:
+    broker.queue("orders").send_many(range(3))
+    with claim(spark, "orders", limit=3) as batch, servers.running() as path:
+        with rq_dlq.Broker(url := f"unix://{path}") as other:
+            other.queue("orders").open()
+        rows = batch.df.select("id", "batch").write.format("rq_dlq").options(operation="nack", url=url)
+        with pytest.raises(Exception, match="does not know the query of the rows"):
+            rows.mode("append").save()
+        assert batch.ack() == 3
+
+
+def test_an_ack_can_be_repeated(
+    spark: SparkSession, broker: rq_dlq.Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.queue("orders").send_many(range(3))
+    batch = claim(spark, "orders", limit=3)
+    assert (batch.ack(), batch.ack()) == (3, 0)
+    assert not caplog.text
 
 
 def test_an_empty_batch(spark: SparkSession, broker: rq_dlq.Broker) -> None:

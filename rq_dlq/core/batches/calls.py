@@ -161,13 +161,13 @@ def note_alone(keys: QueueKeys, query: str, times: int, message_id: str) -> Comm
 
 
 def note_settled(keys: QueueKeys, query: str, messages: int) -> Command[int]:
-    """Note how many messages of the batch were settled individually."""
+    """Note how many messages of the batch were settled. Reads as how many it must still hold."""
     return Command((b"HINCRBY", keys.stream(query), b"held", -messages))
 
 
-def remember(keys: QueueKeys, query: str) -> Command[int]:
-    """Keep the progress of a query for another 30 days."""
-    return Command((b"PEXPIRE", keys.stream(query), _REMEMBERED), int)
+def remember(keys: QueueKeys, query: str, milliseconds: int = _REMEMBERED) -> Command[int]:
+    """Keep the progress of a query for another 30 days, or for as long as said."""
+    return Command((b"PEXPIRE", keys.stream(query), milliseconds), int)
 
 
 def note_poisoned(keys: QueueKeys, query: str, messages: int) -> Command[int]:
