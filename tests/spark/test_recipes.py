@@ -103,6 +103,25 @@ def delta(spark: SparkSession, folder: Path) -> tuple[Write, Read]:
     return write, read
 
 
+def merged(folder: Path) -> tuple[Write, Read]:
+    """A Delta table without epochs, into which rows are merged by their ids."""
+    need("deltalake", "dev")
+    from deltalake import DeltaTable  # noqa: PLC0415 - maybe it is not there
+
+    out = str(folder / "merged")
+
+    def write(rows: DataFrame, _: str) -> None:
+        new = rows.drop("epoch").toArrow()
+        table = DeltaTable.create(out, new.schema, mode="ignore")
+        merge = table.merge(new, "t.id = s.id", source_alias="s", target_alias="t")
+        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    def read() -> list[str]:
+        return [*DeltaTable(out).to_pyarrow_table()["id"].to_pylist()]
+
+    return write, read
+
+
 def replace(out: str, rows: DataFrame, key: str) -> None:
     """Replace the rows of an epoch in a Delta table."""
     rows.write.format("delta").mode("overwrite").option("replaceWhere", f"epoch = '{key}'").save(out)
@@ -134,8 +153,8 @@ def database(spark: SparkSession, folder: Path) -> tuple[Write, Read]:
 def test_parquet_delta_and_a_database_by_epoch(
     spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
 ) -> None:
-    """One query writes into all of them, and dies when all are written."""
-    sinks = {"parquet": parquet(tmp_path), "delta": delta(spark, tmp_path)}
+    """One query writes into all of them, by its epoch or its ids, and dies when all are written."""
+    sinks = {"parquet": parquet(tmp_path), "delta": delta(spark, tmp_path), "merged": merged(tmp_path)}
     if CONNECT not in os.environ:  # the statements go by Java's driver
         sinks["database"] = database(spark, tmp_path)
     writes = [write for write, _ in sinks.values()]
