@@ -42,7 +42,7 @@ class Pulled:
     """The outcomes of a pull's deliveries, as reported by the tasks that succeeded.
 
     Messages that a failed or killed task had settled stay settled, but are not counted: the counts are
-    complete only if `failed_tasks` is 0. The totals of `queue.stats()` count all.
+    complete only if `failed_tasks` is 0 without `spark.speculation`. The totals of `queue.stats()` count all.
 
     Attributes:
         acked: the handler succeeded.
@@ -52,7 +52,8 @@ class Pulled:
         discarded: the message died, and the queue discards dead letters.
         released: the message was released before the handler began, uncharged.
         lost: the lease was lost, so the result was ignored; another consumer has the message.
-        failed_tasks: how many tasks failed or were killed, and were run again.
+        failed_tasks: how many attempts began before those that succeeded, and failed or were killed. A later
+            one is not among them: a speculative copy that was killed since the first attempt won.
         seconds: from the first to the last task, on the driver.
     """
 
