@@ -143,8 +143,8 @@ def by_row(function: Callable[[Row], Mapping[str, Any]], schema: StructType | st
     of whole numbers, 1.5 does not), or if the row has a string that is not UTF-8 or a time that Python does
     not have (after the year 9999). The error becomes the row's error_class (with its module, unless it is a
     built-in) and error_message (at most 500 characters), as in the history of a message; its other columns
-    are null. Write such rows with the operation `nack`, which leaves the rest to the queue's policy, or with
-    `discard` if no retry helps: the error_class of `Poison` is `rq_dlq.errors.Poison`.
+    are null. `split` separates such rows: write them with the operation `nack`, which leaves the rest to the
+    queue's policy, or with `discard` if no retry helps: the class of `Poison` is `rq_dlq.errors.Poison`.
 
     Args:
         function: takes a row as a dict (body is bytes, headers a dict) and returns a dict with columns of the
