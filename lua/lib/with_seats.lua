@@ -3,7 +3,7 @@
 -- If messages that were sent later hold the seats and are still ready, it takes over the seat of one, which is blocked. If any
 -- was blocked, it reads a hundred rows more, so that few claims are enough.
 --   held: for each its lane, if it has a seat
--- needs: rule, seat_in, enter, waiting_lane, ready_holders, id_of, BLOCKED; keys: states, ready, scheduled, seats
+-- needs: rule, seat_in, enter, waiting_lane, ready_holders, id_of, digits, BLOCKED; keys: states, ready, scheduled, seats
 -- gives: with_seats
 local AHEAD = 100 -- rows (I9)
 
@@ -13,8 +13,13 @@ local function block(lane, row)
 end
 
 -- Whether a message takes over a seat: of the holders that are still ready and behind it, the last one loses its seat, so that
--- no holder passes another. `displaced` has the ids of the messages that lose theirs.
+-- no holder passes another. It passes no blocked message either. `displaced` has the ids of the messages that lose theirs.
 local function takes_over(id, row, lane, displaced)
+  local score = digits(BLOCKED + lane)
+  redis.call('ZADD', scheduled, score, row) -- so that Redis compares it with those that are blocked
+  if redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1] ~= row then
+    return false
+  end
   local furthest, loser = redis.call('ZRANK', ready, row) or math.huge, nil
   for _, holder in ipairs(ready_holders(seat_in(lane), seat_in(lane))) do
     if holder.rank > furthest then
@@ -27,6 +32,7 @@ local function takes_over(id, row, lane, displaced)
   redis.call('ZREM', seats, loser.id) -- first: a cut-off script may leave a free seat, never one too many
   redis.call('ZADD', seats, seat_in(lane), id)
   block(lane, loser.row)
+  redis.call('ZREM', scheduled, row)
   displaced[loser.id] = true
   return true
 end

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from rq_dlq.client.broker import Broker
 
 logger = logging.getLogger("rq_dlq.spark")
+NOT_HELD = (
+    "%s: %s is done, but %d of its messages were no longer held. Either their lease expired (the driver was "
+    "down, frozen or disconnected from Redis): they are redelivered, though the sink has them; a longer "
+    "lease helps, and so does check_held() in the sink. Or they were acked, and a reply was lost"
+)
 
 
 def warn_of_lost(family: str, batch: str, messages: int) -> None:
     """Warn that a batch is done, but did not hold these messages any more."""
-    logger.warning(
-        "%s: %s is done, but %d of its messages were no longer held. Either their lease expired (the driver "
-        "was down, frozen or disconnected from Redis): they are redelivered, though the sink has them; a "
-        "longer lease helps, and so does check_held() in the sink. Or they were acked, and a reply was lost",
-        family, batch, messages,
-    )  # fmt: skip
+    logger.warning(NOT_HELD, family, batch, messages)
 
 
 class Heartbeat:

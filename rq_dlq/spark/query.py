@@ -46,12 +46,6 @@ ANEW = (
     "a new checkpoint and a new prefix for what the sink writes, since epochs begin again at 0 (epoch_key() "
     "makes names that do not)"
 )
-NOT_HELD = (
-    "%s: batch %d is done, but %d of its messages were no longer held. Either their lease expired (the "
-    "driver was down, frozen or disconnected from Redis): they are redelivered, though the sink has them; a "
-    "longer lease helps, and so does check_held() in the sink. Or they were acked, and the reply of Redis "
-    "was lost"
-)
 
 
 class Query:
@@ -166,11 +160,7 @@ class Query:
                 yield batch_calls.note_poisoned(keys, done.query, 0)
             # Otherwise an earlier run may have acked, or the queue was deleted.
             if known.held > acked and known.done == done.batch - 1 and keys.family in self._queues:
-<<<<<<< HEAD
-                logger.warning(NOT_HELD, keys.family, done.batch, known.held - acked)
-=======
                 warn_of_lost(keys.family, f"batch {done.batch}", known.held - acked)
->>>>>>> aa7f7a97 (ack() of a batch of claim() warns of messages that were no longer held)
             self._to_ack.pop(0)
 
     def _lost(self, family: str, batch: int, done: int | None) -> None:

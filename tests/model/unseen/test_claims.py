@@ -318,6 +318,22 @@ def test_who_takes_over_a_seat_lets_nobody_pass(bench: Bench) -> None:
     assert bench.claim("0", 9) == ["b"]
 
 
+def test_who_takes_over_a_seat_passes_nobody_who_is_blocked(bench: Bench) -> None:
+    """Another program has made the last one of a key ready, in front of all."""
+    pack = CODEC.packer(4, {}, key="k")
+    assert bench.queue.run(bench.queue.configure_call({"per_key": "order"}))
+    items: list[Any] = [cell for name in ("first", "second", "last") for cell in (name, pack(b"x"))]
+    bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items))
+    (last,) = (row for row in bench.raw.zrange(bench.keys["scheduled"], 0, -1) if row.endswith(b"last"))
+    bench.raw.zrem(bench.keys["scheduled"], last)
+    bench.raw.zadd(bench.keys["ready"], {last: 0})
+    came: list[str] = []
+    for n in range(5):
+        came += (claimed := bench.claim(f"t{n}", 1))
+        bench.queue.settle(settling_calls.ack(bench.keys, [(name, f"t{n}") for name in claimed]))
+    assert came == ["first", "second", "last"]
+
+
 def hmgets(bench: Bench) -> int:
     return int(bench.raw.info("commandstats")["cmdstat_hmget"]["calls"])
 

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.errors import LeaseLost
-from rq_dlq.spark.query import NOT_HELD
+from rq_dlq.spark.heartbeat import NOT_HELD
 from tests.proofs.spark_chaos.scenario import Scenario
 from tests.proofs.spark_chaos.world import Process, World, require, wait_for
 
@@ -106,7 +106,7 @@ def frozen(world: World) -> None:
         return driver
 
     first = world.send("orders", 1_000)
-    warned = NOT_HELD % ("orders", 1, 1_000) in freeze("sunk").text
+    warned = NOT_HELD % ("orders", "batch 1", 1_000) in freeze("sunk").text
     require(warned, "it did not say that 1,000 messages were no longer held")
     found = world.outcome("orders", first)
     require(found.lost == 0, f"{found.lost} lost by a frozen driver")

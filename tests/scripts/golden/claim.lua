@@ -3918,8 +3918,13 @@ if per_key and #rows > 0 then
     end
 
     -- Whether a message takes over a seat: of the holders that are still ready and behind it, the last one loses its seat, so that
-    -- no holder passes another. `displaced` has the ids of the messages that lose theirs.
+    -- no holder passes another. It passes no blocked message either. `displaced` has the ids of the messages that lose theirs.
     local function takes_over(id, row, lane, displaced)
+      local score = digits(BLOCKED + lane)
+      redis.call('ZADD', scheduled, score, row) -- so that Redis compares it with those that are blocked
+      if redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1] ~= row then
+        return false
+      end
       local furthest, loser = redis.call('ZRANK', ready, row) or math.huge, nil
       for _, holder in ipairs(ready_holders(seat_in(lane), seat_in(lane))) do
         if holder.rank > furthest then
@@ -3932,6 +3937,7 @@ if per_key and #rows > 0 then
       redis.call('ZREM', seats, loser.id) -- first: a cut-off script may leave a free seat, never one too many
       redis.call('ZADD', seats, seat_in(lane), id)
       block(lane, loser.row)
+      redis.call('ZREM', scheduled, row)
       displaced[loser.id] = true
       return true
     end
