@@ -3,39 +3,9 @@
 -- If messages that were sent later hold the seats and are still ready, it takes over the seat of one, which is blocked. If any
 -- was blocked, it reads a hundred rows more, so that few claims are enough.
 --   held: for each its lane, if it has a seat
--- needs: rule, seat_in, enter, waiting_lane, ready_holders, id_of, digits, BLOCKED; keys: states, ready, scheduled, seats
+-- needs: rule, enter, block, takes_over, waiting_lane, id_of; keys: states, ready, seats
 -- gives: with_seats
 local AHEAD = 100 -- rows (I9)
-
-local function block(lane, row)
-  redis.call('ZADD', scheduled, BLOCKED + lane, row)
-  redis.call('ZREM', ready, row)
-end
-
--- Whether a message takes over a seat: of the holders that are still ready and behind it, the last one loses its seat, so that
--- no holder passes another. It passes no blocked message either. `displaced` has the ids of the messages that lose theirs.
-local function takes_over(id, row, lane, displaced)
-  local score = digits(BLOCKED + lane)
-  redis.call('ZADD', scheduled, score, row) -- so that Redis compares it with those that are blocked
-  if redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1] ~= row then
-    return false
-  end
-  local furthest, loser = redis.call('ZRANK', ready, row) or math.huge, nil
-  for _, holder in ipairs(ready_holders(seat_in(lane), seat_in(lane))) do
-    if holder.rank > furthest then
-      furthest, loser = holder.rank, holder
-    end
-  end
-  if not loser then
-    return false
-  end
-  redis.call('ZREM', seats, loser.id) -- first: a cut-off script may leave a free seat, never one too many
-  redis.call('ZADD', seats, seat_in(lane), id)
-  block(lane, loser.row)
-  redis.call('ZREM', scheduled, row)
-  displaced[loser.id] = true
-  return true
-end
 
 -- Blocks a message that has no seat and gets none; whether it did.
 local function must_wait(row, id, text, displaced)

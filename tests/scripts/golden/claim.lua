@@ -3649,14 +3649,18 @@ if per_key and #rows > 0 then
       in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
       interval = is_read and interval or nil,
     }
-    local function limit_of(number)
-      local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
-      return lane and tonumber(lane.limit) or rule.limit
+    local function is_closed(number)
+      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+      return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
     end
     local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
     local function digits(number)
       return string.format(WHOLE, number)
+    end
+    local function limit_of(number)
+      local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+      return lane and tonumber(lane.limit) or rule.limit
     end
     local BY_RATE = '.5'
     local function free_seats(lane)
@@ -3674,10 +3678,6 @@ if per_key and #rows > 0 then
 
     local function seat_in(lane)
       return rule.interval and digits(lane) .. BY_RATE or digits(lane)
-    end
-    local function is_closed(number)
-      local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
-      return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
     end
     local function enter(id, row, lane, full)
       if rule.limit == math.huge then
@@ -3877,16 +3877,6 @@ if per_key and #rows > 0 then
     local function member_of(id, head, due)
       return order_of(head, due) .. string.char(head.birth % 256) .. id
     end
-    local function waiting_lane(id, row, text)
-      if text and not text:find('^%a+/?%a* %-') then
-        return nil
-      end
-      local head = head_of(id, text)
-      if not (head and head.lane) then
-        return nil
-      end
-      return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
-    end
     local HOLDERS = 1000 -- that it reads (I9)
 
     local function ready_holders(first, last)
@@ -3902,23 +3892,15 @@ if per_key and #rows > 0 then
       end
       return found
     end
-    local function id_of(member)
-      return member:sub(member:byte(1) < 16 and 9 or 3)
-    end
-    -- Of the rows that a claim may take, with their ids and states, those of messages that have no key, or a seat. A message
-    -- with a key but no seat gets one, or is blocked: keys had no rule when it became ready, or another program made it ready.
-    -- If messages that were sent later hold the seats and are still ready, it takes over the seat of one, which is blocked. If any
-    -- was blocked, it reads a hundred rows more, so that few claims are enough.
-    --   held: for each its lane, if it has a seat
-    local AHEAD = 100 -- rows (I9)
-
+    -- Whether a ready message takes over a seat: of the holders that are still ready and behind it, the last one loses its seat, so
+    -- that no holder passes another. It passes no blocked message either; if it takes over none, its row may be in both indexes.
+    -- `block` moves a row from `ready` to its lane.
+    --   displaced: the ids of those that have lost their seats
     local function block(lane, row)
       redis.call('ZADD', scheduled, BLOCKED + lane, row)
       redis.call('ZREM', ready, row)
     end
 
-    -- Whether a message takes over a seat: of the holders that are still ready and behind it, the last one loses its seat, so that
-    -- no holder passes another. It passes no blocked message either. `displaced` has the ids of the messages that lose theirs.
     local function takes_over(id, row, lane, displaced)
       local score = digits(BLOCKED + lane)
       redis.call('ZADD', scheduled, score, row) -- so that Redis compares it with those that are blocked
@@ -3941,6 +3923,25 @@ if per_key and #rows > 0 then
       displaced[loser.id] = true
       return true
     end
+    local function waiting_lane(id, row, text)
+      if text and not text:find('^%a+/?%a* %-') then
+        return nil
+      end
+      local head = head_of(id, text)
+      if not (head and head.lane) then
+        return nil
+      end
+      return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
+    end
+    local function id_of(member)
+      return member:sub(member:byte(1) < 16 and 9 or 3)
+    end
+    -- Of the rows that a claim may take, with their ids and states, those of messages that have no key, or a seat. A message
+    -- with a key but no seat gets one, or is blocked: keys had no rule when it became ready, or another program made it ready.
+    -- If messages that were sent later hold the seats and are still ready, it takes over the seat of one, which is blocked. If any
+    -- was blocked, it reads a hundred rows more, so that few claims are enough.
+    --   held: for each its lane, if it has a seat
+    local AHEAD = 100 -- rows (I9)
 
     -- Blocks a message that has no seat and gets none; whether it did.
     local function must_wait(row, id, text, displaced)
