@@ -62,9 +62,10 @@ class Rows(WriterCommitMessage):
 def _follows() -> bool:
     """Whether this task is of an epoch that had another action before, and no `split`."""
     context: Any = TaskContext.get()
-    if context is None or context.getLocalProperty(QUERY) is None:
+    properties = (QUERY, EXECUTION, ROOT, SPLIT)
+    query, execution, root, kept = map(context.getLocalProperty, properties) if context else (None,) * 4
+    if query is None or execution is None or root is None:
         return False
-    execution, root, kept = map(context.getLocalProperty, (EXECUTION, ROOT, SPLIT))
     return execution not in {root, str(int(root) + 1)} and kept != root
 
 
