@@ -65,7 +65,7 @@ def _closed(namespace: str, names: Sequence[str]) -> Steps[list[tuple[Of, str] |
     for one, lanes in zip(keys, found, strict=True):
         if lanes:
             now, _ = yield queue_calls.stats(one, one.family)
-            closed = yield from closed_lanes(one, lanes, now)
+            closed: list[tuple[Of, str]] = yield from closed_lanes(one, lanes, now)
             said += [(of, f"{one.family}: {words}") for of, words in closed]
     return said
 
