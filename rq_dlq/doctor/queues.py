@@ -66,7 +66,7 @@ def _closed(namespace: str, names: Sequence[str]) -> Steps[list[tuple[Of, str] |
         if lanes:
             now, _ = yield queue_calls.stats(one, one.family)
             closed: list[tuple[Of, str]] = yield from closed_lanes(one, lanes, now)
-            said += [(of, f"{one.family}: {words}") for of, words in closed]
+            said.extend((of, f"{one.family}: {words}") for of, words in closed)
     return said
 
 
