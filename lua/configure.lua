@@ -7,7 +7,7 @@
 local version, version_before, declared_before = ARGV[1], ARGV[2], ARGV[3]
 -- items from ARGV[4]: name of a field, value (empty: not set)
 -- needs: keys: settings
-local known = redis.call('HMGET', settings, 'version', 'declared', 'per_key', 'opening', 'breaker')
+local known = redis.call('HMGET', settings, 'version', 'declared', 'per_key', 'opening', 'breaker', 'limited')
 if (known[1] or '') ~= version_before or (known[2] or '') ~= declared_before then
   return 0
 end
@@ -27,7 +27,8 @@ for i = 4, #ARGV, 2 do
   elseif (was_off or gets_rate) and value ~= '' and known[4] then
     cells[#cells + 1], cells[#cells + 2] = 'opening', known[4] .. 'k'
   end
-  if name == 'per_key' and value ~= '' and known[3] and seats_by(value) < seats_by(known[3]) then
+  local may_be_fewer = known[6] or known[3] and seats_by(value) < seats_by(known[3]) -- or a key had a limit of its own
+  if name == 'per_key' and value ~= '' and may_be_fewer then
     cells[#cells + 1], cells[#cells + 2] = 'narrowed', 2
   end
   if value == '' then

@@ -17,6 +17,6 @@ local function unblock(lanes)
     redis.call('ZADD', scheduled, unpack(due))
   elseif setting('per_key') == 'off' and redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then
     redis.call('UNLINK', seats, slots, tended) -- otherwise `per_key` is damaged, or of a later version, or messages are blocked
-    redis.call('HDEL', settings, 'per_key')
+    redis.call('HDEL', settings, 'per_key', 'narrowed')
   end
 end

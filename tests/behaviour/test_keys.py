@@ -399,6 +399,45 @@ async def test_a_rule_that_allows_fewer_holds_for_who_is_ready(before: str, brok
             assert len(claimed) <= seats, after
 
 
+BACK: dict[str, Any] = {
+    "release": lambda queue, held: queue.release(held),
+    "nack": lambda queue, held: queue.nack(held, "no"),
+    "redrive": lambda queue, held: queue.poison(held, "no"),
+}
+
+
+@each_afresh("rule, how", list(product(["order", "order hold", "limit 1"], BACK)))
+async def test_who_was_handed_out_under_a_wider_rule_comes_back_one_by_one(
+    rule: str, how: str, broker: Any, clock: Clock
+) -> None:
+    await broker.policies.set("a", per_key="limit 3", redelivery={"delays": [0]})
+    queue = broker.queue("a")
+    await queue.send_many([Message("", id=f"a{n}", key="a") for n in range(6)])
+    held = await queue.claim(9)
+    await broker.policies.set("a", per_key=rule, redelivery={"delays": [0]})
+    for _ in range(4):  # until no claim looks for seats that are too many
+        assert await queue.claim(9) == []
+        clock.advance("1s")
+    await BACK[how](queue, held)
+    await queue.dlq.redrive(all=True)
+    seen: list[str] = []
+    while found := await queue.claim(9):
+        assert len(found) == 1
+        assert await queue.claim(9) == []
+        seen += [delivery.id for delivery in found]
+        await queue.ack(found)
+    assert sorted(seen) == [f"a{n}" for n in range(6)]
+
+
+async def test_a_limit_of_a_key_ends_with_the_rule(broker: Any, clock: Clock) -> None:
+    queue = await shop(broker, PerKey(limit=1), *(f"a{n}" for n in range(6)))
+    await queue.key("a").limit(4)
+    for _ in range(4):
+        await queue.release(await queue.claim(9))
+        clock.advance("1s")
+    assert await ids(broker.queue("a", per_key=ORDER), 9) == ["a0"]
+
+
 async def test_a_lower_limit_of_a_key_holds_for_who_is_ready(broker: Any, raw: Any, clock: Clock) -> None:
     queue = await shop(broker, PerKey(limit=3), "a1", "a2", "a3", "b1", "b2")
     first = await queue.claim()

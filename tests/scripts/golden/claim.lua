@@ -209,14 +209,14 @@ local function due_first(leaving)
         local function digits(number)
           return string.format(WHOLE, number)
         end
+        -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
+        -- at most is in that state.
+        local BY_RATE = '.5'
         -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
         local function limit_of(number)
           local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
           return lane and tonumber(lane.limit) or rule.limit
         end
-        -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
-        -- at most is in that state.
-        local BY_RATE = '.5'
         -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
         -- unless one that was let in so is still ready. And the score of the seat that it takes.
         local function free_seats(lane)
@@ -261,7 +261,10 @@ local function due_first(leaving)
             full[lane] = true
           end
           local own = redis.call('ZSCORE', seats, id)
-          if own and rule.interval then
+          if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+            redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
+            return false
+          elseif own and rule.interval then
             local function slot_of(lane)
               local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
               return at and at > now and at <= now + rule.interval and at or nil
@@ -1042,11 +1045,11 @@ if lapsed + fallen_due + outlived > 0 then
         local function digits(number)
           return string.format(WHOLE, number)
         end
+        local BY_RATE = '.5'
         local function limit_of(number)
           local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
           return lane and tonumber(lane.limit) or rule.limit
         end
-        local BY_RATE = '.5'
         local function free_seats(lane)
           local score = digits(lane)
           local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -1080,7 +1083,10 @@ if lapsed + fallen_due + outlived > 0 then
             full[lane] = true
           end
           local own = redis.call('ZSCORE', seats, id)
-          if own and rule.interval then
+          if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+            redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
+            return false
+          elseif own and rule.interval then
             local function slot_of(lane)
               local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
               return at and at > now and at <= now + rule.interval and at or nil
@@ -1926,11 +1932,11 @@ if lapsed + fallen_due + outlived > 0 then
       local function digits(number)
         return string.format(WHOLE, number)
       end
+      local BY_RATE = '.5'
       local function limit_of(number)
         local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
         return lane and tonumber(lane.limit) or rule.limit
       end
-      local BY_RATE = '.5'
       local function free_seats(lane)
         local score = digits(lane)
         local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -1964,7 +1970,10 @@ if lapsed + fallen_due + outlived > 0 then
           full[lane] = true
         end
         local own = redis.call('ZSCORE', seats, id)
-        if own and rule.interval then
+        if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+          redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
+          return false
+        elseif own and rule.interval then
           local function slot_of(lane)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
@@ -2421,11 +2430,11 @@ if part == 'live' then
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
         end
+        local BY_RATE = '.5'
         local function limit_of(number)
           local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
           return lane and tonumber(lane.limit) or rule.limit
         end
-        local BY_RATE = '.5'
         local function free_seats(lane)
           local score = digits(lane)
           local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -2459,7 +2468,10 @@ if part == 'live' then
             full[lane] = true
           end
           local own = redis.call('ZSCORE', seats, id)
-          if own and rule.interval then
+          if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+            redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
+            return false
+          elseif own and rule.interval then
             local function slot_of(lane)
               local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
               return at and at > now and at <= now + rule.interval and at or nil
@@ -2728,7 +2740,7 @@ if part == 'live' then
             redis.call('ZADD', scheduled, unpack(due))
           elseif setting('per_key') == 'off' and redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then
             redis.call('UNLINK', seats, slots, tended) -- otherwise `per_key` is damaged, or of a later version, or messages are blocked
-            redis.call('HDEL', settings, 'per_key')
+            redis.call('HDEL', settings, 'per_key', 'narrowed')
           end
         end
         local function is_closed(number)
@@ -3658,11 +3670,11 @@ if per_key and #rows > 0 then
     local function digits(number)
       return string.format(WHOLE, number)
     end
+    local BY_RATE = '.5'
     local function limit_of(number)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
-    local BY_RATE = '.5'
     local function free_seats(lane)
       local score = digits(lane)
       local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -3696,7 +3708,10 @@ if per_key and #rows > 0 then
         full[lane] = true
       end
       local own = redis.call('ZSCORE', seats, id)
-      if own and rule.interval then
+      if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+        redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
+        return false
+      elseif own and rule.interval then
         local function slot_of(lane)
           local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
           return at and at > now and at <= now + rule.interval and at or nil
@@ -4441,11 +4456,11 @@ for place = 1, #ids do
             local function digits(number)
               return string.format(WHOLE, number)
             end
+            local BY_RATE = '.5'
             local function limit_of(number)
               local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
               return lane and tonumber(lane.limit) or rule.limit
             end
-            local BY_RATE = '.5'
             local function free_seats(lane)
               local score = digits(lane)
               local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -4479,7 +4494,10 @@ for place = 1, #ids do
                 full[lane] = true
               end
               local own = redis.call('ZSCORE', seats, id)
-              if own and rule.interval then
+              if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+                redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
+                return false
+              elseif own and rule.interval then
                 local function slot_of(lane)
                   local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
                   return at and at > now and at <= now + rule.interval and at or nil

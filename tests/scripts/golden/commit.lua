@@ -366,7 +366,10 @@ local function queue(n)
               full[lane] = true
             end
             local own = redis.call('ZSCORE', seats, id)
-            if own and rule.interval then
+            if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+              redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
+              return false
+            elseif own and rule.interval then
               local function slot_of(lane)
                 local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
                 return at and at > now and at <= now + rule.interval and at or nil
@@ -1526,11 +1529,11 @@ local function queue(n)
                 local function digits(number)
                   return string.format(WHOLE, number)
                 end
+                local BY_RATE = '.5'
                 local function limit_of(number)
                   local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
                   return lane and tonumber(lane.limit) or rule.limit
                 end
-                local BY_RATE = '.5'
                 local function free_seats(lane)
                   local score = digits(lane)
                   local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -1564,7 +1567,10 @@ local function queue(n)
                     full[lane] = true
                   end
                   local own = redis.call('ZSCORE', seats, id)
-                  if own and rule.interval then
+                  if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+                    redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
+                    return false
+                  elseif own and rule.interval then
                     local function slot_of(lane)
                       local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
                       return at and at > now and at <= now + rule.interval and at or nil
@@ -2333,11 +2339,11 @@ local function queue(n)
               local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
               return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
             end
+            local BY_RATE = '.5'
             local function limit_of(number)
               local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
               return lane and tonumber(lane.limit) or rule.limit
             end
-            local BY_RATE = '.5'
             local function free_seats(lane)
               local score = digits(lane)
               local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -2371,7 +2377,10 @@ local function queue(n)
                 full[lane] = true
               end
               local own = redis.call('ZSCORE', seats, id)
-              if own and rule.interval then
+              if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+                redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
+                return false
+              elseif own and rule.interval then
                 local function slot_of(lane)
                   local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
                   return at and at > now and at <= now + rule.interval and at or nil

@@ -361,14 +361,14 @@ local function put(id, state, head, waits, rest, arrive)
       local function digits(number)
         return string.format(WHOLE, number)
       end
+      -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
+      -- at most is in that state.
+      local BY_RATE = '.5'
       -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
       local function limit_of(number)
         local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
         return lane and tonumber(lane.limit) or rule.limit
       end
-      -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
-      -- at most is in that state.
-      local BY_RATE = '.5'
       -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
       -- unless one that was let in so is still ready. And the score of the seat that it takes.
       local function free_seats(lane)
@@ -413,7 +413,10 @@ local function put(id, state, head, waits, rest, arrive)
           full[lane] = true
         end
         local own = redis.call('ZSCORE', seats, id)
-        if own and rule.interval then
+        if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+          redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
+          return false
+        elseif own and rule.interval then
           local function slot_of(lane)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
