@@ -2,8 +2,8 @@
 -- leaves. A message that waits for its redelivery is not in flight; a dead letter that is claimed is. A value, not a
 -- function: every claim needs it, and to define a function costs Redis as much as a command. A claim ends here if the queue
 -- was deleted since the client opened it. `per_key`, `gated`: the settings of keys and of closed lanes; `paced`: whether
--- keys have a rate; `narrowed`: whether lanes may have too many seats (lib/narrow); `resumes`: when the pause ends, nil: it has no end, or the queue is not paused; `by_rate`: the messages
--- that the rate allows (lib/pace), nil: no rate.
+-- keys have a rate; `narrowed`: whether lanes may have too many seats (lib/narrow); `resumes`: when the pause ends, nil: it
+-- has no end, or the queue is not paused; `by_rate`: the messages that the rate allows (lib/pace), nil: no rate.
 -- needs: now; keys: messages, ready, scheduled, dead, expired, settings; args: part, count, opening
 -- gives: capacity, per_key, paced, gated, narrowed, resumes, by_rate
 local capacity, per_key, paced, gated, narrowed, resumes, by_rate = count, nil, nil, nil, nil, nil, nil

@@ -1,5 +1,5 @@
--- Calls `visit`, with the row, its score and its index, for each message that an operation on a waiting part of the queue is about:
--- the ids from ARGV[first] on, or, if there are none, those of `range`: its `ids`, or those of its rows
+-- Calls `visit`, with the row, its score and its index, for each message that an operation on a waiting part of the queue is
+-- about: the ids from ARGV[first] on, or, if there are none, those of `range`: its `ids`, or those of its rows
 -- (lib/rows_of_range). Skips messages that do not wait there, and those of a later form, which stay as they are. Returns
 -- for how many `visit` did not return false; the score and the member of the last row that it checked, if the range
 -- continues after it, otherwise empty; and how many of the ids are being processed, of `range.part` if it is given.

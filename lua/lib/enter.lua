@@ -4,7 +4,7 @@
 -- seat is a member of a set: taking one twice, or giving one back twice, changes nothing.
 --   row: its own; a row of the same id may have been left behind by a script that was cut off
 --   full: the lanes that were found full, for a call that only enters messages; nil: check each time
--- needs: rule, BLOCKED, is_closed, digits, BY_RATE, limit_of, free_seats, seat_in; keys: seats, scheduled
+-- needs: rule, BLOCKED, is_closed, digits, free_seats, seat_in; keys: seats, scheduled
 -- gives: enter
 local function enter(id, row, lane, full)
   if rule.limit == math.huge then
@@ -24,7 +24,7 @@ local function enter(id, row, lane, full)
     full[lane] = true
   end
   local own = redis.call('ZSCORE', seats, id)
-  if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+  if own and free_seats(lane) < 0 then
     redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
     return false
   elseif own and rule.interval then

@@ -1,7 +1,7 @@
 -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
--- unless one that was let in so is still ready. And the score of the seat that it takes.
+-- unless one that was let in so is still ready; below 0: so many have a seat too many. And the score of the seat that it takes.
 -- needs: rule, limit_of, digits, BY_RATE; keys: seats
--- gives: free_seats, seat_in
+-- gives: free_seats
 local function free_seats(lane)
   local score = digits(lane)
   local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -10,8 +10,4 @@ local function free_seats(lane)
     free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
   end
   return free, rule.interval and score .. BY_RATE or score
-end
-
-local function seat_in(lane)
-  return rule.interval and digits(lane) .. BY_RATE or digits(lane)
 end

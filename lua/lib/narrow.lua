@@ -3,20 +3,18 @@
 -- message keeps its own until it is done.
 --   held: for each id the score of its seat, or false
 -- Returns `held` as it is then.
--- needs: limit_of, ready_holders, digits, BY_RATE, BLOCKED; keys: ready, scheduled, seats
+-- needs: free_seats, ready_holders, digits, BY_RATE, block; keys: seats
 -- gives: narrow
 local function narrow_lane(lane)
-  local first, last = digits(lane), digits(lane) .. BY_RATE
-  local surplus = redis.call('ZCOUNT', seats, first, last) - limit_of(lane)
+  local surplus = -free_seats(lane)
   if surplus <= 0 then
     return false
   end
-  local holders = ready_holders(first, last)
+  local holders = ready_holders(digits(lane), digits(lane) .. BY_RATE)
   table.sort(holders, function(one, other) return one.rank > other.rank end)
   for n = 1, math.min(surplus, #holders) do
     redis.call('ZREM', seats, holders[n].id) -- first: a cut-off script may leave a free seat, never one too many
-    redis.call('ZADD', scheduled, BLOCKED + lane, holders[n].row)
-    redis.call('ZREM', ready, holders[n].row)
+    block(lane, holders[n].row)
   end
   return #holders > 0
 end

@@ -1,14 +1,8 @@
 -- Whether a ready message takes over a seat: of the holders that are still ready and behind it, the last one loses its seat, so
 -- that no holder passes another. It passes no blocked message either; if it takes over none, its row may be in both indexes.
--- `block` moves a row from `ready` to its lane.
 --   displaced: the ids of those that have lost their seats
--- needs: seat_in, ready_holders, digits, BLOCKED; keys: ready, scheduled, seats
--- gives: block, takes_over
-local function block(lane, row)
-  redis.call('ZADD', scheduled, BLOCKED + lane, row)
-  redis.call('ZREM', ready, row)
-end
-
+-- needs: seat_in, ready_holders, digits, block, BLOCKED; keys: ready, scheduled, seats
+-- gives: takes_over
 local function takes_over(id, row, lane, displaced)
   local score = digits(BLOCKED + lane)
   redis.call('ZADD', scheduled, score, row) -- so that Redis compares it with those that are blocked

@@ -209,16 +209,16 @@ local function due_first(leaving)
         local function digits(number)
           return string.format(WHOLE, number)
         end
-        -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
-        -- at most is in that state.
-        local BY_RATE = '.5'
         -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
         local function limit_of(number)
           local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
           return lane and tonumber(lane.limit) or rule.limit
         end
+        -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
+        -- at most is in that state.
+        local BY_RATE = '.5'
         -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
-        -- unless one that was let in so is still ready. And the score of the seat that it takes.
+        -- unless one that was let in so is still ready; below 0: so many have a seat too many. And the score of the seat that it takes.
         local function free_seats(lane)
           local score = digits(lane)
           local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -233,7 +233,7 @@ local function due_first(leaving)
           end
           return free, rule.interval and score .. BY_RATE or score
         end
-
+        -- The score of the seat that a message of a lane takes when it is let in.
         local function seat_in(lane)
           return rule.interval and digits(lane) .. BY_RATE or digits(lane)
         end
@@ -261,7 +261,7 @@ local function due_first(leaving)
             full[lane] = true
           end
           local own = redis.call('ZSCORE', seats, id)
-          if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+          if own and free_seats(lane) < 0 then
             redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
             return false
           elseif own and rule.interval then
@@ -767,7 +767,6 @@ local function let_in(...)
       end
       return free, rule.interval and score .. BY_RATE or score
     end
-
     local function seat_in(lane)
       return rule.interval and digits(lane) .. BY_RATE or digits(lane)
     end
@@ -1045,11 +1044,11 @@ if lapsed + fallen_due + outlived > 0 then
         local function digits(number)
           return string.format(WHOLE, number)
         end
-        local BY_RATE = '.5'
         local function limit_of(number)
           local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
           return lane and tonumber(lane.limit) or rule.limit
         end
+        local BY_RATE = '.5'
         local function free_seats(lane)
           local score = digits(lane)
           local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -1062,7 +1061,6 @@ if lapsed + fallen_due + outlived > 0 then
           end
           return free, rule.interval and score .. BY_RATE or score
         end
-
         local function seat_in(lane)
           return rule.interval and digits(lane) .. BY_RATE or digits(lane)
         end
@@ -1083,7 +1081,7 @@ if lapsed + fallen_due + outlived > 0 then
             full[lane] = true
           end
           local own = redis.call('ZSCORE', seats, id)
-          if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+          if own and free_seats(lane) < 0 then
             redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
             return false
           elseif own and rule.interval then
@@ -1932,11 +1930,11 @@ if lapsed + fallen_due + outlived > 0 then
       local function digits(number)
         return string.format(WHOLE, number)
       end
-      local BY_RATE = '.5'
       local function limit_of(number)
         local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
         return lane and tonumber(lane.limit) or rule.limit
       end
+      local BY_RATE = '.5'
       local function free_seats(lane)
         local score = digits(lane)
         local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -1949,7 +1947,6 @@ if lapsed + fallen_due + outlived > 0 then
         end
         return free, rule.interval and score .. BY_RATE or score
       end
-
       local function seat_in(lane)
         return rule.interval and digits(lane) .. BY_RATE or digits(lane)
       end
@@ -1970,7 +1967,7 @@ if lapsed + fallen_due + outlived > 0 then
           full[lane] = true
         end
         local own = redis.call('ZSCORE', seats, id)
-        if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+        if own and free_seats(lane) < 0 then
           redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
           return false
         elseif own and rule.interval then
@@ -2110,8 +2107,8 @@ end
 -- leaves. A message that waits for its redelivery is not in flight; a dead letter that is claimed is. A value, not a
 -- function: every claim needs it, and to define a function costs Redis as much as a command. A claim ends here if the queue
 -- was deleted since the client opened it. `per_key`, `gated`: the settings of keys and of closed lanes; `paced`: whether
--- keys have a rate; `narrowed`: whether lanes may have too many seats (lib/narrow); `resumes`: when the pause ends, nil: it has no end, or the queue is not paused; `by_rate`: the messages
--- that the rate allows (lib/pace), nil: no rate.
+-- keys have a rate; `narrowed`: whether lanes may have too many seats (lib/narrow); `resumes`: when the pause ends, nil: it
+-- has no end, or the queue is not paused; `by_rate`: the messages that the rate allows (lib/pace), nil: no rate.
 local capacity, per_key, paced, gated, narrowed, resumes, by_rate = count, nil, nil, nil, nil, nil, nil
 if part == 'live' then
   local values = redis.call(
@@ -2430,11 +2427,11 @@ if part == 'live' then
           local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
           return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
         end
-        local BY_RATE = '.5'
         local function limit_of(number)
           local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
           return lane and tonumber(lane.limit) or rule.limit
         end
+        local BY_RATE = '.5'
         local function free_seats(lane)
           local score = digits(lane)
           local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -2447,7 +2444,6 @@ if part == 'live' then
           end
           return free, rule.interval and score .. BY_RATE or score
         end
-
         local function seat_in(lane)
           return rule.interval and digits(lane) .. BY_RATE or digits(lane)
         end
@@ -2468,7 +2464,7 @@ if part == 'live' then
             full[lane] = true
           end
           local own = redis.call('ZSCORE', seats, id)
-          if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+          if own and free_seats(lane) < 0 then
             redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
             return false
           elseif own and rule.interval then
@@ -3079,6 +3075,19 @@ if part == 'live' then
               local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
               return lane and tonumber(lane.limit) or rule.limit
             end
+            local BY_RATE = '.5'
+            local function free_seats(lane)
+              local score = digits(lane)
+              local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
+              if rule.interval and free > 0 then
+                local function slot_of(lane)
+                  local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+                  return at and at > now and at <= now + rule.interval and at or nil
+                end
+                free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
+              end
+              return free, rule.interval and score .. BY_RATE or score
+            end
             -- The messages that hold seats with these scores and are still ready: for each its id, its row, and the rank of that in `ready`.
             local HOLDERS = 1000 -- that it reads (I9)
 
@@ -3095,24 +3104,26 @@ if part == 'live' then
               end
               return found
             end
-            local BY_RATE = '.5'
+            -- Moves the row of a message from `ready` to its lane, where it waits for a seat. Its state stays.
+            local function block(lane, row)
+              redis.call('ZADD', scheduled, BLOCKED + lane, row)
+              redis.call('ZREM', ready, row)
+            end
             -- After a rule for keys, or the limit of a key, allows fewer messages at work than before: of the lanes in which a claim finds
             -- seats, takes away those that are too many. Ready messages lose theirs and are blocked, the last ones first; a leased
             -- message keeps its own until it is done.
             --   held: for each id the score of its seat, or false
             -- Returns `held` as it is then.
             local function narrow_lane(lane)
-              local first, last = digits(lane), digits(lane) .. BY_RATE
-              local surplus = redis.call('ZCOUNT', seats, first, last) - limit_of(lane)
+              local surplus = -free_seats(lane)
               if surplus <= 0 then
                 return false
               end
-              local holders = ready_holders(first, last)
+              local holders = ready_holders(digits(lane), digits(lane) .. BY_RATE)
               table.sort(holders, function(one, other) return one.rank > other.rank end)
               for n = 1, math.min(surplus, #holders) do
                 redis.call('ZREM', seats, holders[n].id) -- first: a cut-off script may leave a free seat, never one too many
-                redis.call('ZADD', scheduled, BLOCKED + lane, holders[n].row)
-                redis.call('ZREM', ready, holders[n].row)
+                block(lane, holders[n].row)
               end
               return #holders > 0
             end
@@ -3413,6 +3424,24 @@ if per_key and #rows > 0 then
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
+    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+    local function digits(number)
+      return string.format(WHOLE, number)
+    end
+    local BY_RATE = '.5'
+    local function free_seats(lane)
+      local score = digits(lane)
+      local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
+      if rule.interval and free > 0 then
+        local function slot_of(lane)
+          local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+          return at and at > now and at <= now + rule.interval and at or nil
+        end
+        free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
+      end
+      return free, rule.interval and score .. BY_RATE or score
+    end
     local function stated_head(text)
       local at = text and text:find(' head=')
       if at then
@@ -3587,24 +3616,20 @@ if per_key and #rows > 0 then
       end
       return found
     end
-    local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
-
-    local function digits(number)
-      return string.format(WHOLE, number)
+    local function block(lane, row)
+      redis.call('ZADD', scheduled, BLOCKED + lane, row)
+      redis.call('ZREM', ready, row)
     end
-    local BY_RATE = '.5'
     local function narrow_lane(lane)
-      local first, last = digits(lane), digits(lane) .. BY_RATE
-      local surplus = redis.call('ZCOUNT', seats, first, last) - limit_of(lane)
+      local surplus = -free_seats(lane)
       if surplus <= 0 then
         return false
       end
-      local holders = ready_holders(first, last)
+      local holders = ready_holders(digits(lane), digits(lane) .. BY_RATE)
       table.sort(holders, function(one, other) return one.rank > other.rank end)
       for n = 1, math.min(surplus, #holders) do
         redis.call('ZREM', seats, holders[n].id) -- first: a cut-off script may leave a free seat, never one too many
-        redis.call('ZADD', scheduled, BLOCKED + lane, holders[n].row)
-        redis.call('ZREM', ready, holders[n].row)
+        block(lane, holders[n].row)
       end
       return #holders > 0
     end
@@ -3670,11 +3695,11 @@ if per_key and #rows > 0 then
     local function digits(number)
       return string.format(WHOLE, number)
     end
-    local BY_RATE = '.5'
     local function limit_of(number)
       local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
       return lane and tonumber(lane.limit) or rule.limit
     end
+    local BY_RATE = '.5'
     local function free_seats(lane)
       local score = digits(lane)
       local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -3687,7 +3712,6 @@ if per_key and #rows > 0 then
       end
       return free, rule.interval and score .. BY_RATE or score
     end
-
     local function seat_in(lane)
       return rule.interval and digits(lane) .. BY_RATE or digits(lane)
     end
@@ -3708,7 +3732,7 @@ if per_key and #rows > 0 then
         full[lane] = true
       end
       local own = redis.call('ZSCORE', seats, id)
-      if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+      if own and free_seats(lane) < 0 then
         redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
         return false
       elseif own and rule.interval then
@@ -3732,6 +3756,10 @@ if per_key and #rows > 0 then
         return comes_by_rate(id, lane, tonumber(own))
       end
       return own ~= false -- its own seat counts as free
+    end
+    local function block(lane, row)
+      redis.call('ZADD', scheduled, BLOCKED + lane, row)
+      redis.call('ZREM', ready, row)
     end
     local function stated_head(text)
       local at = text and text:find(' head=')
@@ -3909,13 +3937,7 @@ if per_key and #rows > 0 then
     end
     -- Whether a ready message takes over a seat: of the holders that are still ready and behind it, the last one loses its seat, so
     -- that no holder passes another. It passes no blocked message either; if it takes over none, its row may be in both indexes.
-    -- `block` moves a row from `ready` to its lane.
     --   displaced: the ids of those that have lost their seats
-    local function block(lane, row)
-      redis.call('ZADD', scheduled, BLOCKED + lane, row)
-      redis.call('ZREM', ready, row)
-    end
-
     local function takes_over(id, row, lane, displaced)
       local score = digits(BLOCKED + lane)
       redis.call('ZADD', scheduled, score, row) -- so that Redis compares it with those that are blocked
@@ -4456,11 +4478,11 @@ for place = 1, #ids do
             local function digits(number)
               return string.format(WHOLE, number)
             end
-            local BY_RATE = '.5'
             local function limit_of(number)
               local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
               return lane and tonumber(lane.limit) or rule.limit
             end
+            local BY_RATE = '.5'
             local function free_seats(lane)
               local score = digits(lane)
               local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -4473,7 +4495,6 @@ for place = 1, #ids do
               end
               return free, rule.interval and score .. BY_RATE or score
             end
-
             local function seat_in(lane)
               return rule.interval and digits(lane) .. BY_RATE or digits(lane)
             end
@@ -4494,7 +4515,7 @@ for place = 1, #ids do
                 full[lane] = true
               end
               local own = redis.call('ZSCORE', seats, id)
-              if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+              if own and free_seats(lane) < 0 then
                 redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
                 return false
               elseif own and rule.interval then

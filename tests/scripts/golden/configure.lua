@@ -2,8 +2,9 @@
 -- that the queue's own program declared. If the settings have changed since that client read them, nothing is written and
 -- the client reads them again. Fields that are not passed stay as they are. If keys lose their rule, `per_key` is off until
 -- no message is blocked (lib/tend). If keys get a rule or a rate, or the queue gets a breaker, it must be opened again, so
--- that no program continues that does not know these. If keys have fewer seats than before, claims look for those that are too
--- many until lib/tend has read all seats twice, of which once is whole. Returns 1, or 0 if the client must read again.
+-- that no program continues that does not know these. If keys may have fewer seats than before, by the rule or since one had a
+-- limit of its own, claims look for those that are too many until lib/tend has come to the last seat twice. Returns 1, or 0 if
+-- the client must read again.
 local version, version_before, declared_before = ARGV[1], ARGV[2], ARGV[3]
 -- items from ARGV[4]: name of a field, value (empty: not set)
 local settings = KEYS[1]
@@ -27,8 +28,7 @@ for i = 4, #ARGV, 2 do
   elseif (was_off or gets_rate) and value ~= '' and known[4] then
     cells[#cells + 1], cells[#cells + 2] = 'opening', known[4] .. 'k'
   end
-  local may_be_fewer = known[6] or known[3] and seats_by(value) < seats_by(known[3]) -- or a key had a limit of its own
-  if name == 'per_key' and value ~= '' and may_be_fewer then
+  if name == 'per_key' and value ~= '' and (known[6] or known[3] and seats_by(value) < seats_by(known[3])) then
     cells[#cells + 1], cells[#cells + 2] = 'narrowed', 2
   end
   if value == '' then

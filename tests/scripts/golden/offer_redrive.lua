@@ -424,16 +424,16 @@ local function drop(ids)
             local function digits(number)
               return string.format(WHOLE, number)
             end
-            -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
-            -- at most is in that state.
-            local BY_RATE = '.5'
             -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
             local function limit_of(number)
               local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
               return lane and tonumber(lane.limit) or rule.limit
             end
+            -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
+            -- at most is in that state.
+            local BY_RATE = '.5'
             -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
-            -- unless one that was let in so is still ready. And the score of the seat that it takes.
+            -- unless one that was let in so is still ready; below 0: so many have a seat too many. And the score of the seat that it takes.
             local function free_seats(lane)
               local score = digits(lane)
               local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -448,7 +448,7 @@ local function drop(ids)
               end
               return free, rule.interval and score .. BY_RATE or score
             end
-
+            -- The score of the seat that a message of a lane takes when it is let in.
             local function seat_in(lane)
               return rule.interval and digits(lane) .. BY_RATE or digits(lane)
             end
@@ -476,7 +476,7 @@ local function drop(ids)
                 full[lane] = true
               end
               local own = redis.call('ZSCORE', seats, id)
-              if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+              if own and free_seats(lane) < 0 then
                 redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
                 return false
               elseif own and rule.interval then
@@ -762,7 +762,6 @@ local function drop(ids)
           end
           return free, rule.interval and score .. BY_RATE or score
         end
-
         local function seat_in(lane)
           return rule.interval and digits(lane) .. BY_RATE or digits(lane)
         end
@@ -1123,11 +1122,11 @@ local function there()
         local function digits(number)
           return string.format(WHOLE, number)
         end
-        local BY_RATE = '.5'
         local function limit_of(number)
           local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
           return lane and tonumber(lane.limit) or rule.limit
         end
+        local BY_RATE = '.5'
         local function free_seats(lane)
           local score = digits(lane)
           local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -1140,7 +1139,6 @@ local function there()
           end
           return free, rule.interval and score .. BY_RATE or score
         end
-
         local function seat_in(lane)
           return rule.interval and digits(lane) .. BY_RATE or digits(lane)
         end
@@ -1161,7 +1159,7 @@ local function there()
             full[lane] = true
           end
           local own = redis.call('ZSCORE', seats, id)
-          if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+          if own and free_seats(lane) < 0 then
             redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
             return false
           elseif own and rule.interval then
@@ -1843,11 +1841,11 @@ local function due_first(leaving)
         local function digits(number)
           return string.format(WHOLE, number)
         end
-        local BY_RATE = '.5'
         local function limit_of(number)
           local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
           return lane and tonumber(lane.limit) or rule.limit
         end
+        local BY_RATE = '.5'
         local function free_seats(lane)
           local score = digits(lane)
           local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -1860,7 +1858,6 @@ local function due_first(leaving)
           end
           return free, rule.interval and score .. BY_RATE or score
         end
-
         local function seat_in(lane)
           return rule.interval and digits(lane) .. BY_RATE or digits(lane)
         end
@@ -1881,7 +1878,7 @@ local function due_first(leaving)
             full[lane] = true
           end
           local own = redis.call('ZSCORE', seats, id)
-          if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+          if own and free_seats(lane) < 0 then
             redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
             return false
           elseif own and rule.interval then
@@ -2048,7 +2045,6 @@ local function let_in(...)
       end
       return free, rule.interval and score .. BY_RATE or score
     end
-
     local function seat_in(lane)
       return rule.interval and digits(lane) .. BY_RATE or digits(lane)
     end
@@ -2151,8 +2147,8 @@ local function left_over(index, row, id, state, head)
   end
   return false
 end
--- Calls `visit`, with the row, its score and its index, for each message that an operation on a waiting part of the queue is about:
--- the ids from ARGV[first] on, or, if there are none, those of `range`: its `ids`, or those of its rows
+-- Calls `visit`, with the row, its score and its index, for each message that an operation on a waiting part of the queue is
+-- about: the ids from ARGV[first] on, or, if there are none, those of `range`: its `ids`, or those of its rows
 -- (lib/rows_of_range). Skips messages that do not wait there, and those of a later form, which stay as they are. Returns
 -- for how many `visit` did not return false; the score and the member of the last row that it checked, if the range
 -- continues after it, otherwise empty; and how many of the ids are being processed, of `range.part` if it is given.
@@ -2346,11 +2342,11 @@ local function put(id, state, head, waits, rest, arrive)
       local function digits(number)
         return string.format(WHOLE, number)
       end
-      local BY_RATE = '.5'
       local function limit_of(number)
         local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
         return lane and tonumber(lane.limit) or rule.limit
       end
+      local BY_RATE = '.5'
       local function free_seats(lane)
         local score = digits(lane)
         local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -2363,7 +2359,6 @@ local function put(id, state, head, waits, rest, arrive)
         end
         return free, rule.interval and score .. BY_RATE or score
       end
-
       local function seat_in(lane)
         return rule.interval and digits(lane) .. BY_RATE or digits(lane)
       end
@@ -2384,7 +2379,7 @@ local function put(id, state, head, waits, rest, arrive)
           full[lane] = true
         end
         local own = redis.call('ZSCORE', seats, id)
-        if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+        if own and free_seats(lane) < 0 then
           redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
           return false
         elseif own and rule.interval then

@@ -201,16 +201,16 @@ local function due_first(leaving)
         local function digits(number)
           return string.format(WHOLE, number)
         end
-        -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
-        -- at most is in that state.
-        local BY_RATE = '.5'
         -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (lib/read_lane).
         local function limit_of(number)
           local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
           return lane and tonumber(lane.limit) or rule.limit
         end
+        -- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
+        -- at most is in that state.
+        local BY_RATE = '.5'
         -- How many messages of a lane may be let in: as many as seats are free; if keys have a rate, one when its slot has passed,
-        -- unless one that was let in so is still ready. And the score of the seat that it takes.
+        -- unless one that was let in so is still ready; below 0: so many have a seat too many. And the score of the seat that it takes.
         local function free_seats(lane)
           local score = digits(lane)
           local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -225,7 +225,7 @@ local function due_first(leaving)
           end
           return free, rule.interval and score .. BY_RATE or score
         end
-
+        -- The score of the seat that a message of a lane takes when it is let in.
         local function seat_in(lane)
           return rule.interval and digits(lane) .. BY_RATE or digits(lane)
         end
@@ -253,7 +253,7 @@ local function due_first(leaving)
             full[lane] = true
           end
           local own = redis.call('ZSCORE', seats, id)
-          if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+          if own and free_seats(lane) < 0 then
             redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
             return false
           elseif own and rule.interval then
@@ -726,7 +726,6 @@ local function let_in(...)
       end
       return free, rule.interval and score .. BY_RATE or score
     end
-
     local function seat_in(lane)
       return rule.interval and digits(lane) .. BY_RATE or digits(lane)
     end
@@ -969,11 +968,11 @@ local function is_closed(number)
   local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
   return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
 end
-local BY_RATE = '.5'
 local function limit_of(number)
   local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
   return lane and tonumber(lane.limit) or rule.limit
 end
+local BY_RATE = '.5'
 local function free_seats(lane)
   local score = digits(lane)
   local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
@@ -986,7 +985,6 @@ local function free_seats(lane)
   end
   return free, rule.interval and score .. BY_RATE or score
 end
-
 local function seat_in(lane)
   return rule.interval and digits(lane) .. BY_RATE or digits(lane)
 end
@@ -1007,7 +1005,7 @@ local function enter(id, row, lane, full)
     full[lane] = true
   end
   local own = redis.call('ZSCORE', seats, id)
-  if own and redis.call('ZCOUNT', seats, digits(lane), digits(lane) .. BY_RATE) > limit_of(lane) then
+  if own and free_seats(lane) < 0 then
     redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
     return false
   elseif own and rule.interval then
