@@ -117,7 +117,7 @@ def _look(person: Person, outage: Outage) -> None:
         person.sees_tile("dead letters", letters)
         person.sees("Newest message, as an example")
     with person.step("story: of one of them"):
-        person.page.locator("section:has-text('The newest') a").first.click()
+        person.page.locator("section:has(h2:text('Newest message')) a").first.click()
         person.clicked.append("its newest message")
         person.sees("Its story")
         person.sees("Next:")
@@ -126,7 +126,7 @@ def _look(person: Person, outage: Outage) -> None:
         person.fill("Canary", outage.canary)
         person.fill("Rate", outage.rate)
         person.click("button", "Dry run")
-        person.sees(f"{letters} dead letters would come back")
+        person.sees(f"{letters} dead letters would be redriven")
 
 
 def _canary_fails(person: Person, outage: Outage) -> None:
@@ -147,7 +147,7 @@ def _redrive(person: Person, outage: Outage) -> None:
     with person.step("the rest: what died again"):
         person.click("link", "Look at what died again")
         person.click("button", "Dry run")
-        person.sees(f"{canary} dead letters would come back")
+        person.sees(f"{canary} dead letters would be redriven")
         person.click("button", "Begin with the canary")
         person.sees_tile("acked", canary)
     expect("dead letters on the page", person.page.locator(".tile.bad").count(), 0)
