@@ -32,7 +32,8 @@ end
 local token, consumer = held and state.token or '', held and holder(state.token) or ''
 local seat = held and is_keyed and redis.call('ZSCORE', seats, id)
 if seat then
-  redis.call('ZADD', seats, seat, cancelled_seat(id, token)) -- before the message's own seat is given back
+  redis.call('ZADD', seats, seat, cancelled_seat(id, token)) -- in place of its own, so that no seat becomes free
+  redis.call('ZREM', seats, id)
 end
 drop({ id })
 if not held then

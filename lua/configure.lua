@@ -7,7 +7,7 @@
 -- the client must read again.
 local version, version_before, declared_before = ARGV[1], ARGV[2], ARGV[3]
 -- items from ARGV[4]: name of a field, value (empty: not set)
--- needs: keys: settings
+-- needs: NARROWED; keys: settings
 local known = redis.call('HMGET', settings, 'version', 'declared', 'per_key', 'opening', 'breaker', 'limited')
 if (known[1] or '') ~= version_before or (known[2] or '') ~= declared_before then
   return 0
@@ -29,7 +29,7 @@ for i = 4, #ARGV, 2 do
     cells[#cells + 1], cells[#cells + 2] = 'opening', known[4] .. 'k'
   end
   if name == 'per_key' and value ~= '' and (known[6] or known[3] and seats_by(value) < seats_by(known[3])) then
-    cells[#cells + 1], cells[#cells + 2] = 'narrowed', 2
+    cells[#cells + 1], cells[#cells + 2] = 'narrowed', NARROWED
   end
   if value == '' then
     unset[#unset + 1] = name

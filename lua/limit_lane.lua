@@ -3,7 +3,7 @@
 -- nothing is done.
 local number, name, limit = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]) -- name: the key; limit: messages; empty: the rule's
 local by, user = ARGV[4], ARGV[5]
--- needs: rule, read_lane, write_lane, let_in, note_audit; keys: settings
+-- needs: rule, read_lane, write_lane, let_in, note_audit, NARROWED; keys: settings
 local lane = read_lane(number)
 if limit and not rule.of_each then
   return -1
@@ -12,7 +12,7 @@ elseif limit == (lane and lane.limit or nil) then
 end
 lane = lane or { of = 'key', name = name }
 lane.limit = limit
-redis.call('HSET', settings, 'narrowed', 2) -- first: it may be lower than before (lib/narrow)
+redis.call('HSET', settings, 'narrowed', NARROWED) -- first: it may be lower than before (lib/narrow)
 write_lane(number, lane)
 if rule.limit < math.huge then
   let_in({ number })

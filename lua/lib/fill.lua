@@ -17,10 +17,9 @@ local function fill(count)
   if #lanes == 0 then
     return
   end
-  local share, first, one_more = math.floor(count / #lanes), math.floor(tonumber(seed) * #lanes), {}
-  let_in(lanes, share)
-  for n = 1, count - share * #lanes do
-    one_more[n] = lanes[(first + n) % #lanes + 1]
+  local share, first, room = math.floor(count / #lanes), math.floor(tonumber(seed) * #lanes), {}
+  for n = 1, #lanes do -- by the seed, since not all can have the rest
+    room[lanes[(first + n) % #lanes + 1]] = n <= count - share * #lanes and share + 1 or share
   end
-  let_in(one_more, 1)
+  let_in(lanes, room)
 end

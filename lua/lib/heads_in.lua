@@ -1,6 +1,6 @@
 -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all messages that are due by now.
 -- Record and state are checked: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
---   room: how many of each lane, even without free seats; nil: as many as seats are free
+--   room: lane → how many of it, even without free seats; nil: as many as seats are free
 -- needs: BLOCKED, id_of, is_blocked_row, next_score, wake_one, is_gated, digits, free_seats, seat_in, setting, lanes_read
 -- needs: keys: messages, states, seats, ready, scheduled
 -- gives: heads_in
@@ -16,7 +16,7 @@ local function heads_of(lanes, room)
     if gates and is_gated(lane) then
       free = 0
     elseif room then
-      free, seat = room, seat_in(lane)
+      free, seat = room[lane], seat_in(lane)
     else
       free, seat = free_seats(lane)
     end
@@ -58,6 +58,6 @@ function heads_in(lanes, room)
   end
   redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
   if #again > 0 then
-    heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
+    heads_in(again)
   end
 end

@@ -11,10 +11,13 @@ local function promote(limit, leaving)
   local moved, members, blocked = {}, {}, {}
   local blocks = #rows > 0 and setting('per_key') and (function()
     -- needs: enter, waiting_lane, id_of, BLOCKED; keys: states
-    local full = {}
+    local full, leaves = {}, {}
+    for _, id in ipairs(leaving or {}) do
+      leaves[id] = true
+    end
     return function(row)
       local id = id_of(row)
-      if leaving and leaving[id] then
+      if leaves[id] then
         return math.huge
       end
       local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))

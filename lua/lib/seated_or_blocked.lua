@@ -4,7 +4,7 @@
 
 -- The index and the score of a message that is due: `ready` and its score there, if it has a seat of its lane.
 local function seated_or_blocked(id, row, lane, score)
-  due_first({ [id] = true })
+  due_first({ id })
   local may, slot = enter(id, row, lane)
   if may then
     return ready, score

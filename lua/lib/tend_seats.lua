@@ -1,7 +1,7 @@
 -- The part of lib/tend that reads seats and passes, some per call: those go that no message should hold. Returns where the
 -- next call continues.
 --   place: the value that the last call returned; nil: from the front
--- needs: PASS, setting, vacate, rows_of_range, seat_is_due, pass_is_due; keys: seats
+-- needs: PASS, rule, setting, vacate, rows_of_range, seat_is_due, pass_is_due; keys: seats, settings
 -- gives: tend_seats
 local SEATS = 100 -- seats that one call reads (I9)
 
@@ -25,9 +25,12 @@ local function tend_seats(place)
   if #lost > 0 then
     vacate(lost)
   end
-  if setting('narrowed') and #held > 0 then
-    -- needs: narrow
-    narrow(redis.call('ZMSCORE', seats, unpack(held)), held)
+  if #held > 0 and (setting('narrowed') or not rule.in_turn) then
+    -- needs: narrow, NARROWED
+    local _, too_many = narrow(redis.call('ZMSCORE', seats, unpack(held)), held)
+    if too_many then -- until these are done (lib/vacate)
+      redis.call('HSET', settings, 'narrowed', NARROWED)
+    end
   end
   return (next_score == '' and '-inf' or next_score) .. ' ' .. next_member
 end

@@ -429,6 +429,27 @@ async def test_who_was_handed_out_under_a_wider_rule_comes_back_one_by_one(
     assert sorted(seen) == [f"a{n}" for n in range(6)]
 
 
+@each_afresh("rule, forgotten", list(product(["order", "limit 1"], [False, True])))
+async def test_who_was_handed_out_under_a_wider_rule_ends_before_the_next_begins(
+    rule: str, forgotten: bool, broker: Any, raw: Any, clock: Clock
+) -> None:
+    await broker.policies.set("a", per_key="limit 3")
+    queue = broker.queue("a")
+    await queue.send_many([Message("", id=f"a{n}", key="a") for n in range(5)])
+    held = await queue.claim(9)
+    await broker.policies.set("a", per_key=rule)
+    for _ in range(4):  # until all seats were read twice
+        assert await queue.claim(9) == []
+        clock.advance("1s")
+    if forgotten:  # as if something else had given too many seats
+        raw.hdel(QueueKeys("rq", "a")["settings"], "narrowed")
+        assert await queue.claim(9) == []
+    for delivery in held:
+        assert await queue.claim(9) == []
+        await queue.ack([delivery])
+    assert await ids(queue, 9) == ["a3"]
+
+
 async def test_a_limit_of_a_key_ends_with_the_rule(broker: Any, clock: Clock) -> None:
     queue = await shop(broker, PerKey(limit=1), *(f"a{n}" for n in range(6)))
     await queue.key("a").limit(4)

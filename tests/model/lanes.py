@@ -184,9 +184,10 @@ def check(seen: Seen, before: Seen, mode: str, *, settled: bool, whole: bool, ov
         AssertionError: one does not hold.
     """
     in_turn = takes_turns(mode)
+    called = {call.split(" ", 1)[1] for call in seen.calls}  # of a cancel that was cut off after that seat
     for name in (seen.at("ready") if whole else []) + ([] if in_turn else seen.at("leased")):
-        keyless = seen.lane[name] is None
-        assert keyless or name in seen.seats, f"{name} is {seen.place[name]} without a seat"
+        has_seat = seen.lane[name] is None or name in seen.seats or name in called
+        assert has_seat, f"{name} is {seen.place[name]} without a seat"
     held = seen.held(settled=settled)
     if not in_turn:
         was = before.held(settled=settled)  # those of a limit that was taken back stay

@@ -933,10 +933,13 @@ local function remove_acked(ids, texts, given)
               local function id_of(member)
                 return member:sub(member:byte(1) < 16 and 9 or 3)
               end
-              local full = {}
+              local full, leaves = {}, {}
+              for _, id in ipairs(leaving or {}) do
+                leaves[id] = true
+              end
               return function(row)
                 local id = id_of(row)
-                if leaving and leaving[id] then
+                if leaves[id] then
                   return math.huge
                 end
                 local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
@@ -1250,7 +1253,7 @@ local function remove_acked(ids, texts, given)
           end
           -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all messages that are due by now.
           -- Record and state are checked: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-          --   room: how many of each lane, even without free seats; nil: as many as seats are free
+          --   room: lane → how many of it, even without free seats; nil: as many as seats are free
           local MOST = 1000 -- rows that one call reads (I9)
 
           -- The first rows of these lanes, their ids, their lanes, and the scores of the seats that they get.
@@ -1263,7 +1266,7 @@ local function remove_acked(ids, texts, given)
               if gates and is_gated(lane) then
                 free = 0
               elseif room then
-                free, seat = room, seat_in(lane)
+                free, seat = room[lane], seat_in(lane)
               else
                 free, seat = free_seats(lane)
               end
@@ -1305,34 +1308,72 @@ local function remove_acked(ids, texts, given)
             end
             redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
             if #again > 0 then
-              heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
+              heads_in(again)
             end
           end
           made = heads_in
         end
         made(...)
       end
-      -- Gives back the seats that these messages hold, and lets in the next messages of their lanes.
+      -- Gives back the seats that these messages hold, and lets in the next messages of their lanes: as many as gave theirs back.
+      -- No lane has too many seats, so those that are left are not counted; but if lanes take turns, a claim may have been filled
+      -- (lib/fill), and if keys have a rate, a free seat is not enough. What a claim finds too many, it takes away (lib/narrow).
       local function vacate(ids)
         if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- no message is blocked
           redis.call('ZREM', seats, unpack(ids))
           return
         end
-        local given, leaving, lanes, seen = {}, {}, {}, {}
+        local given, size, lanes, room = {}, 0, {}, {}
         for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
           if lane then
             lane = tonumber(lane)
             lane = lane - lane % 1 -- lib/BY_RATE
-            given[#given + 1], leaving[ids[n]] = ids[n], true
-            if not seen[lane] then
-              lanes[#lanes + 1], seen[lane] = lane, true
+            size = size + 1
+            given[size] = ids[n]
+            if not room[lane] then
+              lanes[#lanes + 1] = lane
             end
+            room[lane] = (room[lane] or 0) + 1
           end
         end
-        if #given > 0 then
-          due_first(leaving)
+        if size > 0 then
+          local FIELDS = {
+            redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+          }
+          local found
+          local function setting(name)
+            found = found or redis.call(
+              'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+              'narrowed'
+            )
+            return found[FIELDS[name]]
+          end
+          local LONGEST = 2 ^ 42 -- milliseconds
+          local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+          local function interval_of(rate)
+            local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+            count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+            if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+              return nil
+            end
+            local interval = spans * UNITS[unit] / count
+            return interval > 0 and interval <= LONGEST and interval or nil
+          end
+          local per_key_text = setting('per_key') or ''
+          local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+          local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+          local interval = rate and interval_of(rate)
+          local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+          local is_read = seats_of_lane > 0 and (interval or not rate)
+          local rule = {
+            limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+            in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+            interval = is_read and interval or nil,
+          }
+          due_first(given)
           redis.call('ZREM', seats, unpack(given))
-          let_in(lanes)
+          let_in(lanes, not rule.in_turn and not rule.interval and room or nil)
         end
       end
       vacate(ids)

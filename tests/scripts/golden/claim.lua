@@ -457,10 +457,13 @@ local function due_first(leaving)
         local function id_of(member)
           return member:sub(member:byte(1) < 16 and 9 or 3)
         end
-        local full = {}
+        local full, leaves = {}, {}
+        for _, id in ipairs(leaving or {}) do
+          leaves[id] = true
+        end
         return function(row)
           local id = id_of(row)
-          if leaving and leaving[id] then
+          if leaves[id] then
             return math.huge
           end
           local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
@@ -772,7 +775,7 @@ local function let_in(...)
     end
     -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all messages that are due by now.
     -- Record and state are checked: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-    --   room: how many of each lane, even without free seats; nil: as many as seats are free
+    --   room: lane → how many of it, even without free seats; nil: as many as seats are free
     local MOST = 1000 -- rows that one call reads (I9)
 
     -- The first rows of these lanes, their ids, their lanes, and the scores of the seats that they get.
@@ -785,7 +788,7 @@ local function let_in(...)
         if gates and is_gated(lane) then
           free = 0
         elseif room then
-          free, seat = room, seat_in(lane)
+          free, seat = room[lane], seat_in(lane)
         else
           free, seat = free_seats(lane)
         end
@@ -827,34 +830,72 @@ local function let_in(...)
       end
       redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
       if #again > 0 then
-        heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
+        heads_in(again)
       end
     end
     made = heads_in
   end
   made(...)
 end
--- Gives back the seats that these messages hold, and lets in the next messages of their lanes.
+-- Gives back the seats that these messages hold, and lets in the next messages of their lanes: as many as gave theirs back.
+-- No lane has too many seats, so those that are left are not counted; but if lanes take turns, a claim may have been filled
+-- (lib/fill), and if keys have a rate, a free seat is not enough. What a claim finds too many, it takes away (lib/narrow).
 local function vacate(ids)
   if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- no message is blocked
     redis.call('ZREM', seats, unpack(ids))
     return
   end
-  local given, leaving, lanes, seen = {}, {}, {}, {}
+  local given, size, lanes, room = {}, 0, {}, {}
   for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
     if lane then
       lane = tonumber(lane)
       lane = lane - lane % 1 -- lib/BY_RATE
-      given[#given + 1], leaving[ids[n]] = ids[n], true
-      if not seen[lane] then
-        lanes[#lanes + 1], seen[lane] = lane, true
+      size = size + 1
+      given[size] = ids[n]
+      if not room[lane] then
+        lanes[#lanes + 1] = lane
       end
+      room[lane] = (room[lane] or 0) + 1
     end
   end
-  if #given > 0 then
-    due_first(leaving)
+  if size > 0 then
+    local FIELDS = {
+      redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+    }
+    local found
+    local function setting(name)
+      found = found or redis.call(
+        'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+        'narrowed'
+      )
+      return found[FIELDS[name]]
+    end
+    local LONGEST = 2 ^ 42 -- milliseconds
+    local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+    local function interval_of(rate)
+      local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+      count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+      if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+        return nil
+      end
+      local interval = spans * UNITS[unit] / count
+      return interval > 0 and interval <= LONGEST and interval or nil
+    end
+    local per_key_text = setting('per_key') or ''
+    local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+    local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+    local interval = rate and interval_of(rate)
+    local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+    local is_read = seats_of_lane > 0 and (interval or not rate)
+    local rule = {
+      limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+      interval = is_read and interval or nil,
+    }
+    due_first(given)
     redis.call('ZREM', seats, unpack(given))
-    let_in(lanes)
+    let_in(lanes, not rule.in_turn and not rule.interval and room or nil)
   end
 end
 -- Does the steps of maintenance that are due in a claim (I15). `behind`: whether more leases have lapsed than it swept. A
@@ -1110,7 +1151,7 @@ if lapsed + fallen_due + outlived > 0 then
 
         -- The index and the score of a message that is due: `ready` and its score there, if it has a seat of its lane.
         local function seated_or_blocked(id, row, lane, score)
-          due_first({ [id] = true })
+          due_first({ id })
           local may, slot = enter(id, row, lane)
           if may then
             return ready, score
@@ -2005,10 +2046,13 @@ if lapsed + fallen_due + outlived > 0 then
       local function id_of(member)
         return member:sub(member:byte(1) < 16 and 9 or 3)
       end
-      local full = {}
+      local full, leaves = {}, {}
+      for _, id in ipairs(leaving or {}) do
+        leaves[id] = true
+      end
       return function(row)
         local id = id_of(row)
-        if leaving and leaving[id] then
+        if leaves[id] then
           return math.huge
         end
         local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
@@ -3070,7 +3114,7 @@ if part == 'live' then
           if #lost > 0 then
             vacate(lost)
           end
-          if setting('narrowed') and #held > 0 then
+          if #held > 0 and (setting('narrowed') or not rule.in_turn) then
             local function limit_of(number)
               local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
               return lane and tonumber(lane.limit) or rule.limit
@@ -3109,37 +3153,46 @@ if part == 'live' then
               redis.call('ZADD', scheduled, BLOCKED + lane, row)
               redis.call('ZREM', ready, row)
             end
-            -- After a rule for keys, or the limit of a key, allows fewer messages at work than before: of the lanes in which a claim finds
-            -- seats, takes away those that are too many. Ready messages lose theirs and are blocked, the last ones first; a leased
+            -- After a rule for keys, or the limit of a key, allows fewer messages at work than before: of lanes in which a claim or
+            -- lib/tend finds seats, takes away those that are too many. Ready messages lose theirs and are blocked, the last ones first; a leased
             -- message keeps its own until it is done.
             --   held: for each id the score of its seat, or false
-            -- Returns `held` as it is then.
+            -- Returns `held` as it is then, and whether leased messages hold too many seats.
+
+            -- How many lost their seats, and how many seats are still too many.
             local function narrow_lane(lane)
               local surplus = -free_seats(lane)
               if surplus <= 0 then
-                return false
+                return 0, 0
               end
               local holders = ready_holders(digits(lane), digits(lane) .. BY_RATE)
               table.sort(holders, function(one, other) return one.rank > other.rank end)
-              for n = 1, math.min(surplus, #holders) do
+              local losers = math.min(surplus, #holders)
+              for n = 1, losers do
                 redis.call('ZREM', seats, holders[n].id) -- first: a cut-off script may leave a free seat, never one too many
                 block(lane, holders[n].row)
               end
-              return #holders > 0
+              return losers, surplus - losers
             end
 
             local function narrow(held, ids)
-              local seen, any = {}, false
+              local seen, blocked, left = {}, 0, 0
               for _, score in ipairs(held) do
                 local lane = score and score - score % 1 -- lib/BY_RATE
                 if lane and not seen[lane] then
                   seen[lane] = true
-                  any = narrow_lane(lane) or any
+                  local losers, too_many = narrow_lane(lane)
+                  blocked, left = blocked + losers, left + too_many
                 end
               end
-              return any and redis.call('ZMSCORE', seats, unpack(ids)) or held
+              return blocked > 0 and redis.call('ZMSCORE', seats, unpack(ids)) or held, left > 0
             end
-            narrow(redis.call('ZMSCORE', seats, unpack(held)), held)
+            -- How many walks over all seats lib/tend ends before the setting `narrowed` is cleared: one may be half done when it is set.
+            local NARROWED = 2
+            local _, too_many = narrow(redis.call('ZMSCORE', seats, unpack(held)), held)
+            if too_many then -- until these are done (lib/vacate)
+              redis.call('HSET', settings, 'narrowed', NARROWED)
+            end
           end
           return (next_score == '' and '-inf' or next_score) .. ' ' .. next_member
         end
@@ -3223,12 +3276,11 @@ if part == 'live' then
           if #lanes == 0 then
             return
           end
-          local share, first, one_more = math.floor(count / #lanes), math.floor(tonumber(seed) * #lanes), {}
-          let_in(lanes, share)
-          for n = 1, count - share * #lanes do
-            one_more[n] = lanes[(first + n) % #lanes + 1]
+          local share, first, room = math.floor(count / #lanes), math.floor(tonumber(seed) * #lanes), {}
+          for n = 1, #lanes do -- by the seed, since not all can have the rest
+            room[lanes[(first + n) % #lanes + 1]] = n <= count - share * #lanes and share + 1 or share
           end
-          let_in(one_more, 1)
+          let_in(lanes, room)
         end
         fill(lacking)
       end
@@ -3620,30 +3672,33 @@ if per_key and #rows > 0 then
       redis.call('ZADD', scheduled, BLOCKED + lane, row)
       redis.call('ZREM', ready, row)
     end
+
     local function narrow_lane(lane)
       local surplus = -free_seats(lane)
       if surplus <= 0 then
-        return false
+        return 0, 0
       end
       local holders = ready_holders(digits(lane), digits(lane) .. BY_RATE)
       table.sort(holders, function(one, other) return one.rank > other.rank end)
-      for n = 1, math.min(surplus, #holders) do
+      local losers = math.min(surplus, #holders)
+      for n = 1, losers do
         redis.call('ZREM', seats, holders[n].id) -- first: a cut-off script may leave a free seat, never one too many
         block(lane, holders[n].row)
       end
-      return #holders > 0
+      return losers, surplus - losers
     end
 
     local function narrow(held, ids)
-      local seen, any = {}, false
+      local seen, blocked, left = {}, 0, 0
       for _, score in ipairs(held) do
         local lane = score and score - score % 1 -- lib/BY_RATE
         if lane and not seen[lane] then
           seen[lane] = true
-          any = narrow_lane(lane) or any
+          local losers, too_many = narrow_lane(lane)
+          blocked, left = blocked + losers, left + too_many
         end
       end
-      return any and redis.call('ZMSCORE', seats, unpack(ids)) or held
+      return blocked > 0 and redis.call('ZMSCORE', seats, unpack(ids)) or held, left > 0
     end
     held = narrow(held, ids)
   end
@@ -4542,7 +4597,7 @@ for place = 1, #ids do
             end
 
             local function seated_or_blocked(id, row, lane, score)
-              due_first({ [id] = true })
+              due_first({ id })
               local may, slot = enter(id, row, lane)
               if may then
                 return ready, score

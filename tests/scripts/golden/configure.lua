@@ -8,6 +8,8 @@
 local version, version_before, declared_before = ARGV[1], ARGV[2], ARGV[3]
 -- items from ARGV[4]: name of a field, value (empty: not set)
 local settings = KEYS[1]
+-- How many walks over all seats lib/tend ends before the setting `narrowed` is cleared: one may be half done when it is set.
+local NARROWED = 2
 local known = redis.call('HMGET', settings, 'version', 'declared', 'per_key', 'opening', 'breaker', 'limited')
 if (known[1] or '') ~= version_before or (known[2] or '') ~= declared_before then
   return 0
@@ -29,7 +31,7 @@ for i = 4, #ARGV, 2 do
     cells[#cells + 1], cells[#cells + 2] = 'opening', known[4] .. 'k'
   end
   if name == 'per_key' and value ~= '' and (known[6] or known[3] and seats_by(value) < seats_by(known[3])) then
-    cells[#cells + 1], cells[#cells + 2] = 'narrowed', 2
+    cells[#cells + 1], cells[#cells + 2] = 'narrowed', NARROWED
   end
   if value == '' then
     unset[#unset + 1] = name

@@ -562,10 +562,13 @@ local function drop(ids)
             local function id_of(member)
               return member:sub(member:byte(1) < 16 and 9 or 3)
             end
-            local full = {}
+            local full, leaves = {}, {}
+            for _, id in ipairs(leaving or {}) do
+              leaves[id] = true
+            end
             return function(row)
               local id = id_of(row)
-              if leaving and leaving[id] then
+              if leaves[id] then
                 return math.huge
               end
               local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
@@ -767,7 +770,7 @@ local function drop(ids)
         end
         -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all messages that are due by now.
         -- Record and state are checked: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-        --   room: how many of each lane, even without free seats; nil: as many as seats are free
+        --   room: lane → how many of it, even without free seats; nil: as many as seats are free
         local MOST = 1000 -- rows that one call reads (I9)
 
         -- The first rows of these lanes, their ids, their lanes, and the scores of the seats that they get.
@@ -780,7 +783,7 @@ local function drop(ids)
             if gates and is_gated(lane) then
               free = 0
             elseif room then
-              free, seat = room, seat_in(lane)
+              free, seat = room[lane], seat_in(lane)
             else
               free, seat = free_seats(lane)
             end
@@ -822,34 +825,61 @@ local function drop(ids)
           end
           redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
           if #again > 0 then
-            heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
+            heads_in(again)
           end
         end
         made = heads_in
       end
       made(...)
     end
-    -- Gives back the seats that these messages hold, and lets in the next messages of their lanes.
+    -- Gives back the seats that these messages hold, and lets in the next messages of their lanes: as many as gave theirs back.
+    -- No lane has too many seats, so those that are left are not counted; but if lanes take turns, a claim may have been filled
+    -- (lib/fill), and if keys have a rate, a free seat is not enough. What a claim finds too many, it takes away (lib/narrow).
     local function vacate(ids)
       if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- no message is blocked
         redis.call('ZREM', seats, unpack(ids))
         return
       end
-      local given, leaving, lanes, seen = {}, {}, {}, {}
+      local given, size, lanes, room = {}, 0, {}, {}
       for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
         if lane then
           lane = tonumber(lane)
           lane = lane - lane % 1 -- lib/BY_RATE
-          given[#given + 1], leaving[ids[n]] = ids[n], true
-          if not seen[lane] then
-            lanes[#lanes + 1], seen[lane] = lane, true
+          size = size + 1
+          given[size] = ids[n]
+          if not room[lane] then
+            lanes[#lanes + 1] = lane
           end
+          room[lane] = (room[lane] or 0) + 1
         end
       end
-      if #given > 0 then
-        due_first(leaving)
+      if size > 0 then
+        local LONGEST = 2 ^ 42 -- milliseconds
+        local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+        local function interval_of(rate)
+          local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+          count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+          if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+            return nil
+          end
+          local interval = spans * UNITS[unit] / count
+          return interval > 0 and interval <= LONGEST and interval or nil
+        end
+        local per_key_text = setting('per_key') or ''
+        local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+        local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+        local interval = rate and interval_of(rate)
+        local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+        local is_read = seats_of_lane > 0 and (interval or not rate)
+        local rule = {
+          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+          interval = is_read and interval or nil,
+        }
+        due_first(given)
         redis.call('ZREM', seats, unpack(given))
-        let_in(lanes)
+        let_in(lanes, not rule.in_turn and not rule.interval and room or nil)
       end
     end
     vacate(ids)
@@ -1240,10 +1270,13 @@ local function there()
                 local function id_of(member)
                   return member:sub(member:byte(1) < 16 and 9 or 3)
                 end
-                local full = {}
+                local full, leaves = {}, {}
+                for _, id in ipairs(leaving or {}) do
+                  leaves[id] = true
+                end
                 return function(row)
                   local id = id_of(row)
-                  if leaving and leaving[id] then
+                  if leaves[id] then
                     return math.huge
                   end
                   local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
@@ -1363,7 +1396,7 @@ local function there()
                 if gates and is_gated(lane) then
                   free = 0
                 elseif room then
-                  free, seat = room, seat_in(lane)
+                  free, seat = room[lane], seat_in(lane)
                 else
                   free, seat = free_seats(lane)
                 end
@@ -1405,7 +1438,7 @@ local function there()
               end
               redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
               if #again > 0 then
-                heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
+                heads_in(again)
               end
             end
             made = heads_in
@@ -1417,28 +1450,30 @@ local function there()
             redis.call('ZREM', seats, unpack(ids))
             return
           end
-          local given, leaving, lanes, seen = {}, {}, {}, {}
+          local given, size, lanes, room = {}, 0, {}, {}
           for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
             if lane then
               lane = tonumber(lane)
               lane = lane - lane % 1 -- lib/BY_RATE
-              given[#given + 1], leaving[ids[n]] = ids[n], true
-              if not seen[lane] then
-                lanes[#lanes + 1], seen[lane] = lane, true
+              size = size + 1
+              given[size] = ids[n]
+              if not room[lane] then
+                lanes[#lanes + 1] = lane
               end
+              room[lane] = (room[lane] or 0) + 1
             end
           end
-          if #given > 0 then
-            due_first(leaving)
+          if size > 0 then
+            due_first(given)
             redis.call('ZREM', seats, unpack(given))
-            let_in(lanes)
+            let_in(lanes, not rule.in_turn and not rule.interval and room or nil)
           end
         end
         -- The part of lib/put for messages with a key, if the queue has a rule for keys.
 
         -- The index and the score of a message that is due: `ready` and its score there, if it has a seat of its lane.
         local function seated_or_blocked(id, row, lane, score)
-          due_first({ [id] = true })
+          due_first({ id })
           local may, slot = enter(id, row, lane)
           if may then
             return ready, score
@@ -1913,10 +1948,13 @@ local function due_first(leaving)
           end
           return head.lane, member_of(id, head, parse_state(text, head.birth).due) == row
         end
-        local full = {}
+        local full, leaves = {}, {}
+        for _, id in ipairs(leaving or {}) do
+          leaves[id] = true
+        end
         return function(row)
           local id = id_of(row)
-          if leaving and leaving[id] then
+          if leaves[id] then
             return math.huge
           end
           local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
@@ -2059,7 +2097,7 @@ local function let_in(...)
         if gates and is_gated(lane) then
           free = 0
         elseif room then
-          free, seat = room, seat_in(lane)
+          free, seat = room[lane], seat_in(lane)
         else
           free, seat = free_seats(lane)
         end
@@ -2101,7 +2139,7 @@ local function let_in(...)
       end
       redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
       if #again > 0 then
-        heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
+        heads_in(again)
       end
     end
     made = heads_in
@@ -2114,21 +2152,46 @@ local function vacate(ids)
     redis.call('ZREM', seats, unpack(ids))
     return
   end
-  local given, leaving, lanes, seen = {}, {}, {}, {}
+  local given, size, lanes, room = {}, 0, {}, {}
   for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
     if lane then
       lane = tonumber(lane)
       lane = lane - lane % 1 -- lib/BY_RATE
-      given[#given + 1], leaving[ids[n]] = ids[n], true
-      if not seen[lane] then
-        lanes[#lanes + 1], seen[lane] = lane, true
+      size = size + 1
+      given[size] = ids[n]
+      if not room[lane] then
+        lanes[#lanes + 1] = lane
       end
+      room[lane] = (room[lane] or 0) + 1
     end
   end
-  if #given > 0 then
-    due_first(leaving)
+  if size > 0 then
+    local LONGEST = 2 ^ 42 -- milliseconds
+    local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+    local function interval_of(rate)
+      local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+      count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+      if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+        return nil
+      end
+      local interval = spans * UNITS[unit] / count
+      return interval > 0 and interval <= LONGEST and interval or nil
+    end
+    local per_key_text = setting('per_key') or ''
+    local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+    local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+    local interval = rate and interval_of(rate)
+    local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+    local is_read = seats_of_lane > 0 and (interval or not rate)
+    local rule = {
+      limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+      in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+      interval = is_read and interval or nil,
+    }
+    due_first(given)
     redis.call('ZREM', seats, unpack(given))
-    let_in(lanes)
+    let_in(lanes, not rule.in_turn and not rule.interval and room or nil)
   end
 end
 -- Whether a row of an index was left behind by a script that was cut off: its message is leased, or has another row, where
@@ -2406,7 +2469,7 @@ local function put(id, state, head, waits, rest, arrive)
       end
 
       local function seated_or_blocked(id, row, lane, score)
-        due_first({ [id] = true })
+        due_first({ id })
         local may, slot = enter(id, row, lane)
         if may then
           return ready, score

@@ -449,10 +449,13 @@ local function due_first(leaving)
         local function id_of(member)
           return member:sub(member:byte(1) < 16 and 9 or 3)
         end
-        local full = {}
+        local full, leaves = {}, {}
+        for _, id in ipairs(leaving or {}) do
+          leaves[id] = true
+        end
         return function(row)
           local id = id_of(row)
-          if leaving and leaving[id] then
+          if leaves[id] then
             return math.huge
           end
           local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
@@ -731,7 +734,7 @@ local function let_in(...)
     end
     -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all messages that are due by now.
     -- Record and state are checked: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-    --   room: how many of each lane, even without free seats; nil: as many as seats are free
+    --   room: lane → how many of it, even without free seats; nil: as many as seats are free
     local MOST = 1000 -- rows that one call reads (I9)
 
     -- The first rows of these lanes, their ids, their lanes, and the scores of the seats that they get.
@@ -744,7 +747,7 @@ local function let_in(...)
         if gates and is_gated(lane) then
           free = 0
         elseif room then
-          free, seat = room, seat_in(lane)
+          free, seat = room[lane], seat_in(lane)
         else
           free, seat = free_seats(lane)
         end
@@ -786,7 +789,7 @@ local function let_in(...)
       end
       redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
       if #again > 0 then
-        heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
+        heads_in(again)
       end
     end
     made = heads_in

@@ -397,10 +397,13 @@ local function promote(limit, leaving)
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end
-    local full = {}
+    local full, leaves = {}, {}
+    for _, id in ipairs(leaving or {}) do
+      leaves[id] = true
+    end
     return function(row)
       local id = id_of(row)
-      if leaving and leaving[id] then
+      if leaves[id] then
         return math.huge
       end
       local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))

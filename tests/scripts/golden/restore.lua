@@ -517,10 +517,13 @@ local function put(id, state, head, waits, rest, arrive)
               local function id_of(member)
                 return member:sub(member:byte(1) < 16 and 9 or 3)
               end
-              local full = {}
+              local full, leaves = {}, {}
+              for _, id in ipairs(leaving or {}) do
+                leaves[id] = true
+              end
               return function(row)
                 local id = id_of(row)
-                if leaving and leaving[id] then
+                if leaves[id] then
                   return math.huge
                 end
                 local lane, is_own = waiting_lane(id, row, redis.call('HGET', states, id))
@@ -643,7 +646,7 @@ local function put(id, state, head, waits, rest, arrive)
           end
           -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all messages that are due by now.
           -- Record and state are checked: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
-          --   room: how many of each lane, even without free seats; nil: as many as seats are free
+          --   room: lane → how many of it, even without free seats; nil: as many as seats are free
           local MOST = 1000 -- rows that one call reads (I9)
 
           -- The first rows of these lanes, their ids, their lanes, and the scores of the seats that they get.
@@ -656,7 +659,7 @@ local function put(id, state, head, waits, rest, arrive)
               if gates and is_gated(lane) then
                 free = 0
               elseif room then
-                free, seat = room, seat_in(lane)
+                free, seat = room[lane], seat_in(lane)
               else
                 free, seat = free_seats(lane)
               end
@@ -698,41 +701,45 @@ local function put(id, state, head, waits, rest, arrive)
             end
             redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
             if #again > 0 then
-              heads_in(again, room and 1) -- one of each lane, however many of its rows were dropped
+              heads_in(again)
             end
           end
           made = heads_in
         end
         made(...)
       end
-      -- Gives back the seats that these messages hold, and lets in the next messages of their lanes.
+      -- Gives back the seats that these messages hold, and lets in the next messages of their lanes: as many as gave theirs back.
+      -- No lane has too many seats, so those that are left are not counted; but if lanes take turns, a claim may have been filled
+      -- (lib/fill), and if keys have a rate, a free seat is not enough. What a claim finds too many, it takes away (lib/narrow).
       local function vacate(ids)
         if redis.call('ZCOUNT', scheduled, BLOCKED, '+inf') == 0 then -- no message is blocked
           redis.call('ZREM', seats, unpack(ids))
           return
         end
-        local given, leaving, lanes, seen = {}, {}, {}, {}
+        local given, size, lanes, room = {}, 0, {}, {}
         for n, lane in ipairs(redis.call('ZMSCORE', seats, unpack(ids))) do
           if lane then
             lane = tonumber(lane)
             lane = lane - lane % 1 -- lib/BY_RATE
-            given[#given + 1], leaving[ids[n]] = ids[n], true
-            if not seen[lane] then
-              lanes[#lanes + 1], seen[lane] = lane, true
+            size = size + 1
+            given[size] = ids[n]
+            if not room[lane] then
+              lanes[#lanes + 1] = lane
             end
+            room[lane] = (room[lane] or 0) + 1
           end
         end
-        if #given > 0 then
-          due_first(leaving)
+        if size > 0 then
+          due_first(given)
           redis.call('ZREM', seats, unpack(given))
-          let_in(lanes)
+          let_in(lanes, not rule.in_turn and not rule.interval and room or nil)
         end
       end
       -- The part of lib/put for messages with a key, if the queue has a rule for keys.
 
       -- The index and the score of a message that is due: `ready` and its score there, if it has a seat of its lane.
       local function seated_or_blocked(id, row, lane, score)
-        due_first({ [id] = true })
+        due_first({ id })
         local may, slot = enter(id, row, lane)
         if may then
           return ready, score
