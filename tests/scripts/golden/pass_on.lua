@@ -611,7 +611,7 @@ local function let_in(...)
         return
       end
       local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-      local taken, came, again, last = {}, {}, {}, 0
+      local taken, came, again, dropped, last = {}, {}, {}, {}, 0
       for n = 1, #rows do
         local row, id = rows[n], ids[n]
         if is_blocked_row(row, id, texts[n], records[n]) then
@@ -619,7 +619,11 @@ local function let_in(...)
           came[last + 1], came[last + 2] = next_score(row:byte(1)), row
           last = last + 2
         else
-          again[#again + 1] = lane_of[n]
+          local lane = lane_of[n]
+          if not dropped[lane] then
+            again[#again + 1] = lane
+          end
+          dropped[lane] = (dropped[lane] or 0) + 1
         end
       end
       if last > 0 then
@@ -629,7 +633,7 @@ local function let_in(...)
       end
       redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
       if #again > 0 then
-        heads_in(again)
+        heads_in(again, room and dropped)
       end
     end
     made = heads_in

@@ -626,7 +626,7 @@ local function let_in(...)
         return
       end
       local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-      local taken, came, again, last = {}, {}, {}, 0
+      local taken, came, again, dropped, last = {}, {}, {}, {}, 0
       for n = 1, #rows do
         local row, id = rows[n], ids[n]
         if is_blocked_row(row, id, texts[n], records[n]) then
@@ -634,7 +634,11 @@ local function let_in(...)
           came[last + 1], came[last + 2] = next_score(row:byte(1)), row
           last = last + 2
         else
-          again[#again + 1] = lane_of[n]
+          local lane = lane_of[n]
+          if not dropped[lane] then
+            again[#again + 1] = lane
+          end
+          dropped[lane] = (dropped[lane] or 0) + 1
         end
       end
       if last > 0 then
@@ -644,7 +648,7 @@ local function let_in(...)
       end
       redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
       if #again > 0 then
-        heads_in(again)
+        heads_in(again, room and dropped)
       end
     end
     made = heads_in
@@ -1473,7 +1477,7 @@ local function there()
                 return
               end
               local texts, records = redis.call('HMGET', states, unpack(ids)), redis.call('HMGET', messages, unpack(ids))
-              local taken, came, again, last = {}, {}, {}, 0
+              local taken, came, again, dropped, last = {}, {}, {}, {}, 0
               for n = 1, #rows do
                 local row, id = rows[n], ids[n]
                 if is_blocked_row(row, id, texts[n], records[n]) then
@@ -1481,7 +1485,11 @@ local function there()
                   came[last + 1], came[last + 2] = next_score(row:byte(1)), row
                   last = last + 2
                 else
-                  again[#again + 1] = lane_of[n]
+                  local lane = lane_of[n]
+                  if not dropped[lane] then
+                    again[#again + 1] = lane
+                  end
+                  dropped[lane] = (dropped[lane] or 0) + 1
                 end
               end
               if last > 0 then
@@ -1491,7 +1499,7 @@ local function there()
               end
               redis.call('ZREM', scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
               if #again > 0 then
-                heads_in(again)
+                heads_in(again, room and dropped)
               end
             end
             made = heads_in
