@@ -2,7 +2,8 @@
 
     python -m tests.proofs.spark_chaos                      all scenarios, at most 15 minutes
     python -m tests.proofs.spark_chaos driver-points lapse  some of them
-    python -m tests.proofs.spark_chaos split --plant counted  with a bug, which it has to find
+    python -m tests.proofs.spark_chaos --planted            each with the bugs that it has to find
+    python -m tests.proofs.spark_chaos split --plant counted  with one of them
 
 Each has a Redis and drivers of its own. Wherever the page on Spark promises it, nothing is lost and nothing
 comes twice; the exit status is 1 where that is broken, or where a trial did not come about.
@@ -39,6 +40,7 @@ SCENARIOS = {
     for each in family.SCENARIOS
 }
 MINUTES = 15.0
+OVER = "not begun: the time was over"
 WIDTH = 120  # columns, where it is no terminal
 
 
@@ -60,6 +62,11 @@ class Result:
     def kept(self) -> bool:
         """Whether the promise was."""
         return not (self.tally.lost or self.tally.duplicated or self.trouble)
+
+    @property
+    def broken(self) -> bool:
+        """Whether it was tried, and the promise was broken."""
+        return not self.kept and self.trouble != OVER
 
     @property
     def line(self) -> str:
@@ -97,6 +104,39 @@ def tried(scenario: Scenario, seed: int, progress: Progress) -> Result:
     return Result(scenario, made.trials, made.tally, seconds, trouble)
 
 
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """Scenarios, one after the other.
+
+    Attributes:
+        ends: no scenario begins later, by the monotonic clock.
+    """
+
+    console: Console
+    seed: int
+    ends: float
+
+    def run(self, rows: Sequence[tuple[str, str]]) -> list[Result]:
+        """Make the trials of each, with the bug beside it; empty: none."""
+        results: list[Result] = []
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        with Progress(*columns, console=self.console, transient=True) as progress:
+            for name, bug in rows:
+                os.environ["CHAOS_PLANT"] = bug
+                if time.monotonic() > self.ends:
+                    result = Result(SCENARIOS[name], 0, NOTHING, 0, OVER)
+                else:
+                    result = tried(SCENARIOS[name], self.seed, progress)
+                results.append(result)
+                style = "" if result.kept == (not bug) else "bold red"
+                self.console.print(f"{bug}: " * bool(bug) + result.line, style=style)
+                if result.trouble:
+                    self.console.print(
+                        result.trouble, style="" if bug else "red", markup=False, highlight=False
+                    )
+        return results
+
+
 def show(results: Sequence[Result], console: Console) -> None:
     """The table at the end."""
     table = Table(title="Chaos under Spark")
@@ -120,28 +160,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIOS))
     parser.add_argument("--seed", type=int, default=0, help="of the random moments")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="no scenario begins later")
-    parser.add_argument("--plant", choices=sorted(PLANTS), help="a bug into the drivers")
+    parser.add_argument("--plant", choices=sorted(PLANTS), default="", help="a bug into drivers and tasks")
+    parser.add_argument("--planted", action="store_true", help="each bug, into the rows that have to find it")
     given = parser.parse_args(arguments)
-    os.environ |= {"CHAOS_PLANT": given.plant} if given.plant else {}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that drivers and servers are ended, too
     if strange := [name for name in given.scenarios if name not in SCENARIOS]:
         parser.error(f"no such scenario: {', '.join(strange)}. There are {', '.join(SCENARIOS)}")
     console, began = Console(width=None if sys.stdout.isatty() else WIDTH), time.monotonic()
-    results: list[Result] = []
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        for name in given.scenarios or SCENARIOS:
-            scenario = SCENARIOS[name]
-            if time.monotonic() - began > given.minutes * 60:
-                result = Result(scenario, 0, NOTHING, 0, "not begun: the time was over")
-            else:
-                result = tried(scenario, given.seed, progress)
-            results.append(result)
-            console.print(result.line, style="" if result.kept else "bold red")
-            if result.trouble:
-                console.print(result.trouble, style="red", markup=False, highlight=False)
+    campaign = Campaign(console, given.seed, began + given.minutes * 60)
+    rows = [(name, given.plant) for name in given.scenarios or SCENARIOS]
+    if given.planted:
+        rows = [(name, bug) for bug, plant in PLANTS.items() for name in plant.rows if name in dict(rows)]
+    results = campaign.run(rows)
     show(results, console)
     console.print(f"{(time.monotonic() - began) / 60:.1f} minutes, seed {given.seed}")
+    if given.planted:
+        missed = [
+            f"{bug} in {name}" for (name, bug), each in zip(rows, results, strict=True) if not each.broken
+        ]
+        console.print(f"{len(rows)} bugs; missed: {', '.join(missed) or 'none'}")
+        return 1 if missed else 0
     return 0 if all(each.kept for each in results) else 1
 
 

@@ -6,7 +6,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.errors import LeaseLost
+from rq_dlq.spark.halving import SparkBatchPoison
 from rq_dlq.spark.heartbeat import NOT_HELD
+from tests.proofs.spark_chaos.handlers import POISON
 from tests.proofs.spark_chaos.scenario import Scenario
 from tests.proofs.spark_chaos.world import Process, World, require, wait_for
 
@@ -26,6 +28,9 @@ POINTS = {
     "sinking:2": "before the sink",
     "sunk:2": "after the sink, before the commit log",
 }
+
+
+MOST_DRIVERS = 16  # each takes half of what the one before it took; three take the last message
 
 
 def at_every_point(world: World) -> None:
@@ -56,7 +61,7 @@ def _acked(world: World) -> int:
     return world.broker.queue("orders").stats().totals.get("acked", 0)
 
 
-def _lapse(queue: rq_dlq.Queue[object]) -> None:
+def _lapse(queue: rq_dlq.Queue[Any]) -> None:
     """Others look after the queue and shuffle it while nobody holds the lease."""
     wait_for(lambda: queue.maintain() and not queue.stats().leased, "the leases lapse")
     queue.release(queue.claim(300))
@@ -87,6 +92,25 @@ def while_down(world: World) -> None:
     found = world.outcome("orders", first)
     require(found.lost == 0, f"{found.lost} lost where the lease lapsed between commit log and ack")
     world.trial(f"window: lapsed between commit log and ack, {found.duplicated:,} twice, as the page says")
+
+
+def killed_by_a_message(world: World) -> None:
+    """One of a hundred kills each driver that has it, and each next one comes later than the lease."""
+    queue = world.broker.queue("orders", type=bytes)
+    bad = world.random.randrange(100)
+    sent = queue.send_many([POISON if number == bad else b"good" for number in range(100)])
+    for _ in range(MOST_DRIVERS):
+        driver = world.stream("orders", handler="deadly", lease="4s")
+        driver.until_gone()
+        if driver.process.returncode == 0:
+            break
+        driver.until_killed("its message")
+        _lapse(queue)
+        world.trial(f"killed after {_acked(world)} acked")
+    (dead,) = queue.dlq.browse()
+    require(dead.id == sent[bad], "another message died")
+    require(dead.cause.type.endswith(SparkBatchPoison.__name__), f"it died of {dead.cause.type}")
+    world.count(world.outcome("orders", sent))
 
 
 def frozen(world: World) -> None:
@@ -122,6 +146,9 @@ def frozen(world: World) -> None:
 SCENARIOS = (
     Scenario("driver-points", "driver SIGKILL at every point", "back within the lease", at_every_point),
     Scenario("driver-random", "driver SIGKILL at random", "back within the lease", at_random),
+    Scenario(
+        "killer", "a message kills each driver", "back after the lease; it alone dies", killed_by_a_message
+    ),
     Scenario("frozen", "driver frozen for longer than its lease", "sink calls check_held()", frozen),
     Scenario("lapse", "lease lapses while the driver is down", "sink overwrites by batch", while_down),
 )

@@ -2,7 +2,7 @@
 
 The environment variable CHAOS_DIE_AT says which point it is and at which passing: `claiming:3`. At the one of
 CHAOS_HOLD_AT the driver waits for the file `go`. Passings are counted in files, since Spark calls readers and
-writers in several processes.
+writers in several processes. In each of them the bug is planted that CHAOS_PLANT names.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from rq_dlq.spark.source import RqDlqSource
 from rq_dlq.spark.stream import StreamReader
 from rq_dlq.spark.stream_write import StreamWriter
 from rq_dlq.spark.write import BatchWriter
+from tests.proofs.spark_chaos.planted import plant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,10 +38,15 @@ def passing(point: str) -> None:
         passes.flush()
         number = passes.tell()
     if os.environ.get("CHAOS_DIE_AT") == f"{point}:{number}":
-        os.killpg(int(os.environ["CHAOS_GROUP"]), signal.SIGKILL)
-        os.kill(os.getpid(), signal.SIGKILL)  # Python workers of Spark are in a group of their own
+        die()
     while os.environ.get("CHAOS_HOLD_AT") == f"{point}:{number}" and not Path("go").exists():
         time.sleep(0.05)
+
+
+def die() -> None:
+    """Take the driver along."""
+    os.killpg(int(os.environ["CHAOS_GROUP"]), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)  # Python workers of Spark are in a group of their own
 
 
 def straggle() -> None:
@@ -141,3 +147,6 @@ class Source(RqDlqSource):
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802
         writer: Any = super().streamWriter(schema, overwrite)
         return EachBatchWriter(writer._operation)
+
+
+plant()

@@ -10,7 +10,7 @@ from pyspark import TaskContext
 
 from rq_dlq.spark import by_batch
 from rq_dlq.spark.schemas import BAD, ERROR
-from tests.proofs.spark_chaos.failpoints import straggle
+from tests.proofs.spark_chaos.failpoints import die, straggle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +53,14 @@ def picky(batches: Iterator[Any]) -> Iterator[Any]:
         yield rows
 
 
+def deadly(batches: Iterator[Any]) -> Iterator[Any]:
+    """One message kills the driver, as one does that takes all of its memory."""
+    for rows in batches:
+        if POISON in rows.column("body").to_pylist():
+            die()
+        yield rows
+
+
 def _tossed(rows: Any) -> dict[str, list[str | None]]:
     errors = ["Tails" if random.random() < 0.25 else None for _ in range(len(rows))]
     return dict.fromkeys(ERROR, errors)
@@ -60,4 +68,4 @@ def _tossed(rows: Any) -> dict[str, list[str | None]]:
 
 fickle = by_batch(_tossed, BAD)
 """Fails one row of four, each time another."""
-HANDLERS = {each.__name__: each for each in (slow, flaky, straggling, picky)} | {"fickle": fickle}
+HANDLERS = {each.__name__: each for each in (slow, flaky, straggling, picky, deadly)} | {"fickle": fickle}

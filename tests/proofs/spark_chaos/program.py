@@ -18,12 +18,11 @@ import psutil
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from rq_dlq.spark import check_held, epoch_key, split
+from rq_dlq import spark as rq_spark
 from rq_dlq.spark.brokers import broker_at
 from rq_dlq.spark.schemas import BAD
 from tests.proofs.spark_chaos.failpoints import FORMAT, Source, passing
 from tests.proofs.spark_chaos.handlers import HANDLERS
-from tests.proofs.spark_chaos.planted import plant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,20 +89,20 @@ def query(
             frame = frame.select("id", "batch", "body").persist()
             frame.count()
             passing("worked")
-            check_held(frame, url=options["url"])
+            rq_spark.check_held(frame, url=options["url"])
         rows = frame.select("id", "body")
         rows = rows.mapInArrow(HANDLERS[handler], ROWS) if handler else rows
-        rows.write.mode("overwrite").parquet(str(sink / f"epoch={epoch_key(frame, epoch)}"))
+        rows.write.mode("overwrite").parquet(str(sink / f"epoch={rq_spark.epoch_key(frame, epoch)}"))
         passing("sunk")  # the batch is not in the commit log
 
     def write_both(frame: DataFrame, epoch: int) -> None:
         passing("sinking")
         if not in_source:
             frame = frame.select("id", "batch", "body").mapInArrow(HANDLERS[handler], BAD)
-        with split(frame) as done:
-            check_held(done, url=options["url"])
+        with rq_spark.split(frame) as done:
+            rq_spark.check_held(done, url=options["url"])
             done.ok.select("id").write.mode("overwrite").parquet(
-                str(sink / f"epoch={epoch_key(frame, epoch)}")
+                str(sink / f"epoch={rq_spark.epoch_key(frame, epoch)}")
             )
             mark = Path(place) / f"{between}-{epoch}"
             if not mark.exists() and len(list(mark.parent.glob(f"{between}-*"))) < losses:
@@ -223,7 +222,6 @@ JOBS: dict[str, Callable[..., None]] = {each.__name__: each for each in (stream,
 def main() -> None:
     """Do what the argument says."""
     told = json.loads(sys.argv[1])
-    plant()
     spark = session(told.pop("master"), told.pop("conf"))
     JOBS[told.pop("job")](spark, **told)
     spark.stop()

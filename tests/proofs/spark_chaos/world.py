@@ -78,6 +78,10 @@ class Process:
         self._wait(seconds)
         require(self.process.returncode == 0, f"the program failed:\n{self.tail}")
 
+    def until_gone(self) -> None:
+        """Wait until it has ended, in whatever way."""
+        self._wait()
+
     def until_failed(self) -> None:
         """Wait until it gives up."""
         self._wait()
