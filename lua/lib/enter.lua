@@ -24,10 +24,7 @@ local function enter(id, row, lane, full)
     full[lane] = true
   end
   local own = redis.call('ZSCORE', seats, id)
-  if own and free_seats(lane) < 0 then
-    redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
-    return false
-  elseif own and rule.interval then
+  if own and rule.interval then
     -- needs: comes_by_rate
     return comes_by_rate(id, lane, tonumber(own))
   end

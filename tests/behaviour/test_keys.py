@@ -332,7 +332,7 @@ async def test_a_rule_over_a_full_queue_lets_other_keys_through(broker: Any, raw
     assert await ids(queue, 1) == ["a0"]
     before = raw.info("commandstats")["cmdstat_evalsha"]["calls"]
     assert await ids(queue, 1) == ["b0"]
-    assert raw.info("commandstats")["cmdstat_evalsha"]["calls"] - before <= 7
+    assert 5 <= raw.info("commandstats")["cmdstat_evalsha"]["calls"] - before <= 7
 
 
 async def test_an_undo_takes_back_who_is_blocked(broker: Any) -> None:
@@ -378,7 +378,7 @@ async def test_a_rule_is_turned_on_and_off(broker: Any, raw: Any, clock: Clock) 
 
 
 SEATS = {
-    "order": 1, "order hold": 1, "limit 1": 1, "limit 3": 3, "limit 8": 8, "fair 2": 2, "fair 4": 4,
+    "order": 1, "order hold": 1, "limit 1": 1, "limit 3": 3, "limit 16": 16, "fair 2": 2, "fair 4": 4,
     "rate 1/m": 1, "order rate 1/m": 1, "limit 3 rate 1/m": 3,
 }  # fmt: skip
 
@@ -389,11 +389,11 @@ async def test_a_rule_that_allows_fewer_holds_for_who_is_ready(before: str, brok
         name = f"q{number}"
         await broker.policies.set(name, per_key=before)
         queue = broker.queue(name)
-        await queue.send_many([Message("", id=f"a{n}", key="a") for n in range(10)])
+        await queue.send_many([Message("", id=f"a{n}", key="a") for n in range(20)])
         await queue.send("", id="b0", key="b")
         await broker.policies.set(name, per_key=after)
         claimed = [one for count in (1, 20, 20) for one in await ids(queue, count) if one != "b0"]
-        assert claimed == [f"a{n}" for n in range(10)][: len(claimed)], after
+        assert claimed == [f"a{n}" for n in range(20)][: len(claimed)], after
         assert claimed, after
         if not after.startswith("fair"):  # whose seats are free when they are handed out
             assert len(claimed) <= seats, after
@@ -433,9 +433,10 @@ async def test_who_was_handed_out_under_a_wider_rule_comes_back_one_by_one(
 async def test_who_was_handed_out_under_a_wider_rule_ends_before_the_next_begins(
     rule: str, forgotten: bool, broker: Any, raw: Any, clock: Clock
 ) -> None:
-    await broker.policies.set("a", per_key="limit 3")
+    await broker.policies.set("a", per_key="limit 2")
     queue = broker.queue("a")
-    await queue.send_many([Message("", id=f"a{n}", key="a") for n in range(5)])
+    await queue.send_many([Message("", id=f"a{n}", key="a") for n in range(4)])
+    await queue.send("", id="b0", key="b")
     held = await queue.claim(9)
     await broker.policies.set("a", per_key=rule)
     for _ in range(4):  # until all seats were read twice
@@ -444,10 +445,49 @@ async def test_who_was_handed_out_under_a_wider_rule_ends_before_the_next_begins
     if forgotten:  # as if something else had given too many seats
         raw.hdel(QueueKeys("rq", "a")["settings"], "narrowed")
         assert await queue.claim(9) == []
-    for delivery in held:
+    for delivery in held[:2]:
         assert await queue.claim(9) == []
         await queue.ack([delivery])
-    assert await ids(queue, 9) == ["a3"]
+    assert await ids(queue, 9) == ["a2"]
+
+
+async def test_a_rate_and_fewer_seats_take_the_one_of_who_is_ready(broker: Any, clock: Clock) -> None:
+    await broker.policies.set("a", per_key="limit 3 rate 1/s")
+    queue = broker.queue("a")
+    await queue.send_many([Message("", id=f"a{n}", key="a") for n in range(4)])
+    for name in ("a0", "a1"):
+        assert await ids(queue, 9) == [name]
+        clock.advance("1s")
+    await queue.send("", id="b0", key="b")
+    clock.advance("1s")
+    assert await ids(queue, 1) == ["b0"]  # a2 is let in behind it
+    await broker.policies.set("a", per_key="order rate 1/s")
+    assert await queue.claim(9) == []
+
+
+@each_afresh("end", ["purge", "dead_letter", "expire", "move", "copy"])
+async def test_who_is_due_and_leaves_takes_its_row_along(
+    end: str, broker: Any, raw: Any, clock: Clock
+) -> None:
+    """Also if it is the script that ends it that finds it due."""
+    queue = await shop(broker, ORDER, "a1", "a2")
+    await queue.nack(await queue.claim(), "no", delay="1s")
+    clock.advance("1s")
+    chosen = queue.select(ids=["a1"])
+    await (getattr(chosen, end)("b", create=True) if end in {"move", "copy"} else getattr(chosen, end)())
+    rows = [
+        row[8:] for index in ("ready", "scheduled") for row in raw.zrange(QueueKeys("rq", "a")[index], 0, -1)
+    ]
+    assert sorted(rows) == ([b"a1", b"a2"] if end == "copy" else [b"a2"])
+
+
+async def test_a_higher_limit_of_a_key_lets_in_who_is_due_and_in_front(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a", per_key=PerKey(limit=1))
+    await queue.send("", id="a0", key="a", delay="1s")
+    await queue.send_many([Message("", id=f"a{n}", key="a") for n in (1, 2)])
+    clock.advance("1s")
+    await queue.key("a").limit(2)
+    assert sorted(await ids(queue, 9)) == ["a0", "a1"]
 
 
 async def test_a_limit_of_a_key_ends_with_the_rule(broker: Any, clock: Clock) -> None:

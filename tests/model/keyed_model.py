@@ -64,8 +64,6 @@ class KeyedModel:
         message.blocked = False
         if self.has_free_seat(lane) and not any(other.lane == lane for other in self.blocked()):
             self.seats[message.id] = lane
-        elif message.id in self.seats and [*self.seats.values()].count(lane) > self.settings.seats:
-            del self.seats[message.id]
         return message.id in self.seats
 
     def has_free_seat(self, lane: int) -> bool:

@@ -261,10 +261,7 @@ local function due_first(leaving)
             full[lane] = true
           end
           local own = redis.call('ZSCORE', seats, id)
-          if own and free_seats(lane) < 0 then
-            redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
-            return false
-          elseif own and rule.interval then
+          if own and rule.interval then
             local function slot_of(lane)
               local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
               return at and at > now and at <= now + rule.interval and at or nil
@@ -1126,10 +1123,7 @@ if lapsed + fallen_due + outlived > 0 then
             full[lane] = true
           end
           local own = redis.call('ZSCORE', seats, id)
-          if own and free_seats(lane) < 0 then
-            redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
-            return false
-          elseif own and rule.interval then
+          if own and rule.interval then
             local function slot_of(lane)
               local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
               return at and at > now and at <= now + rule.interval and at or nil
@@ -2012,10 +2006,7 @@ if lapsed + fallen_due + outlived > 0 then
           full[lane] = true
         end
         local own = redis.call('ZSCORE', seats, id)
-        if own and free_seats(lane) < 0 then
-          redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
-          return false
-        elseif own and rule.interval then
+        if own and rule.interval then
           local function slot_of(lane)
             local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
             return at and at > now and at <= now + rule.interval and at or nil
@@ -2512,10 +2503,7 @@ if part == 'live' then
             full[lane] = true
           end
           local own = redis.call('ZSCORE', seats, id)
-          if own and free_seats(lane) < 0 then
-            redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
-            return false
-          elseif own and rule.interval then
+          if own and rule.interval then
             local function slot_of(lane)
               local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
               return at and at > now and at <= now + rule.interval and at or nil
@@ -3791,10 +3779,7 @@ if per_key and #rows > 0 then
         full[lane] = true
       end
       local own = redis.call('ZSCORE', seats, id)
-      if own and free_seats(lane) < 0 then
-        redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
-        return false
-      elseif own and rule.interval then
+      if own and rule.interval then
         local function slot_of(lane)
           local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
           return at and at > now and at <= now + rule.interval and at or nil
@@ -4574,10 +4559,7 @@ for place = 1, #ids do
                 full[lane] = true
               end
               local own = redis.call('ZSCORE', seats, id)
-              if own and free_seats(lane) < 0 then
-                redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
-                return false
-              elseif own and rule.interval then
+              if own and rule.interval then
                 local function slot_of(lane)
                   local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
                   return at and at > now and at <= now + rule.interval and at or nil

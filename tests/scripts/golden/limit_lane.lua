@@ -239,10 +239,7 @@ local function due_first(leaving)
             full[lane] = true
           end
           local own = redis.call('ZSCORE', seats, id)
-          if own and free_seats(lane) < 0 then
-            redis.call('ZREM', seats, id) -- a rule that allowed more was in force when it was handed out
-            return false
-          elseif own and rule.interval then
+          if own and rule.interval then
             local function slot_of(lane)
               local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
               return at and at > now and at <= now + rule.interval and at or nil
