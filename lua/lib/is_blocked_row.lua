@@ -1,7 +1,7 @@
 -- Whether a row of a lane belongs to a message that waits there. One of a later form does: only its version can tell more.
--- So does one whose state says dead: a purge that was cut off may have left it. If not, the next claim drops the row.
+-- A state that says dead does not tell, since a purge that was cut off may have left it; the row of the dead letter does.
 --   text, record: its state and its record, as they were read
--- needs: is_later, head_in, parse_state, member_of
+-- needs: is_later, head_in, parse_state, member_of, left_over; keys: scheduled
 -- gives: is_blocked_row
 local function is_blocked_row(row, id, text, record)
   if not record then
@@ -13,5 +13,5 @@ local function is_blocked_row(row, id, text, record)
   end
   local head = head_in(record, text)
   local state = parse_state(text, head.birth)
-  return state.mark == '-' and member_of(id, head, state.due) == row
+  return state.mark == '-' and member_of(id, head, state.due) == row and not left_over(scheduled, row, id, state, head)
 end

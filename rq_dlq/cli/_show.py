@@ -39,6 +39,7 @@ class Column:
         title: the heading; empty: the key.
         cut: keep a cell on one line, truncated to the terminal.
         wrap: a cell may have several lines.
+        breaks: line breaks of the text stay; otherwise they are shown as \\n, so that a row looks like one row.
         below: if the table is too wide for the terminal, the cell may move below its row: text alone, a
             number with its heading; 0 and empty text are left out. The last columns move first. Of the
             columns that remain, only the first may wrap: its long text is shown above the row.
@@ -49,6 +50,7 @@ class Column:
     title: str = ""
     cut: bool = False
     wrap: bool = False
+    breaks: bool = False
     below: bool = False
 
     @property
@@ -67,7 +69,7 @@ class Column:
         if len(shown) > MOST_OF_A_CELL:
             shown = f"{shown[:MOST_OF_A_CELL]}…"
         style = "dim" if value in (0, None) else self.style
-        shown = visible(shown) if self.wrap else visible_line(shown)
+        shown = visible(shown) if self.breaks else visible_line(shown)
         return Text(shown, style, no_wrap=not self.wrap, overflow=None if self.wrap else "ellipsis")
 
 
@@ -102,7 +104,7 @@ MESSAGES = (
 )  # fmt: skip
 HISTORY = (
     Column("delivery", title="try"), Column("event", "bold"), Column("at"), Column("delay"),
-    Column("consumer"), Column("error", wrap=True),
+    Column("consumer"), Column("error", wrap=True, breaks=True),
 )  # fmt: skip
 
 

@@ -256,3 +256,15 @@ async def test_a_thousand_messages_are_let_in_at_once(broker: Any, raw: Any, clo
         clock.advance("1s")
         await queue.claim(1)
         assert (await queue.stats()).blocked == left
+
+
+@each_afresh("end", ["dead_letter", "expire"])
+async def test_the_next_is_let_in_past_the_rows_of_dead_letters(end: str, broker: Any, raw: Any) -> None:
+    queue = await shop(broker, ORDER, *(f"a{n}" for n in range(1, 5)))
+    first = await queue.claim()
+    rows = {row_of(raw, SCHEDULED, name): BLOCKED + lane_of("a") for name in ("a2", "a3")}
+    await getattr(queue.select(ids=["a2", "a3"]), end)()
+    raw.zadd(SCHEDULED, rows)  # as if the script had been cut off before its last step
+    await queue.ack(first)
+    assert await ids(queue) == ["a4"]
+    assert raw.zcard(SCHEDULED) == 0

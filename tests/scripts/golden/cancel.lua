@@ -6,9 +6,10 @@
 -- drains
 local number, id, act = ARGV[1], ARGV[2], ARGV[3] -- act: as in lib/note_act
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local expiring, leases, claims, counters, settings = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local wake, outcomes, acked_ids, audit, seats = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local lanes, results, result_times, slots, sender = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
+local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local counters, settings, wake, outcomes, acked_ids = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local audit, seats, lanes, results, result_times = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
+local slots, sender = KEYS[21], KEYS[22]
 -- Whether this call was done before (I12): then the count that was recorded with it, otherwise false. The register of a
 -- sender holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is the same call again, or an older one that arrives late. A value, not a function, since to define one costs
@@ -514,8 +515,24 @@ local function drop(ids)
           end
           return read_record(record)
         end
+        -- Whether a row of an index was left behind by a script that was cut off: its message is leased, or has another row, where
+        -- its state says. The only row of a message always counts, even if its record or state is damaged, so that no damage hides
+        -- a message.
+        local function left_over(index, row, id, state, head)
+          if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
+            return true
+          end
+          local member = member_of(id, head, state.due)
+          local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
+          for _, other in ipairs(indexes) do
+            if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
+              return true
+            end
+          end
+          return false
+        end
         -- Whether a row of a lane belongs to a message that waits there. One of a later form does: only its version can tell more.
-        -- So does one whose state says dead: a purge that was cut off may have left it. If not, the next claim drops the row.
+        -- A state that says dead does not tell, since a purge that was cut off may have left it; the row of the dead letter does.
         --   text, record: its state and its record, as they were read
         local function is_blocked_row(row, id, text, record)
           if not record then
@@ -527,7 +544,7 @@ local function drop(ids)
           end
           local head = head_in(record, text)
           local state = parse_state(text, head.birth)
-          return state.mark == '-' and member_of(id, head, state.due) == row
+          return state.mark == '-' and member_of(id, head, state.due) == row and not left_over(scheduled, row, id, state, head)
         end
         local LONGEST = 2 ^ 42 -- milliseconds
         local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }

@@ -12,7 +12,7 @@ local strict = ARGV[3] == '1' -- a known id refuses the whole commit
 -- (milliseconds; 0: none) and its number of messages; then the list that is staged for it, as in `committed`, and its
 -- length; empty and 0: no list.
 local sender = KEYS[1]
--- families from KEYS[2]: messages, states, history, ready, scheduled, expiring, leases, claims, counters, settings, wake, committed, outcomes, acked_ids, redrives, audit, seats, gates, lanes, strikes, results, result_times, slots, staged
+-- families from KEYS[2]: messages, states, history, ready, scheduled, dead, expired, expiring, leases, claims, counters, settings, wake, committed, outcomes, acked_ids, redrives, audit, seats, gates, lanes, strikes, results, result_times, slots, staged
 -- Whether this call was done before (I12): then the count that was recorded with it, otherwise false. The register of a
 -- sender holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is the same call again, or an older one that arrives late. A value, not a function, since to define one costs
@@ -128,12 +128,13 @@ local LONG = 2048
 -- The flag of a record (lib/record) that has an expiry.
 local EXPIRES = 0x10
 local function queue(n)
-  local base = 1 + (n - 1) * 24
+  local base = 1 + (n - 1) * 26
   local messages, states, history, ready, scheduled = KEYS[base + 1], KEYS[base + 2], KEYS[base + 3], KEYS[base + 4], KEYS[base + 5]
-  local expiring, leases, claims, counters, settings = KEYS[base + 6], KEYS[base + 7], KEYS[base + 8], KEYS[base + 9], KEYS[base + 10]
-  local wake, committed, outcomes, acked_ids, redrives = KEYS[base + 11], KEYS[base + 12], KEYS[base + 13], KEYS[base + 14], KEYS[base + 15]
-  local audit, seats, gates, lanes, strikes = KEYS[base + 16], KEYS[base + 17], KEYS[base + 18], KEYS[base + 19], KEYS[base + 20]
-  local results, result_times, slots, staged = KEYS[base + 21], KEYS[base + 22], KEYS[base + 23], KEYS[base + 24]
+  local dead, expired, expiring, leases, claims = KEYS[base + 6], KEYS[base + 7], KEYS[base + 8], KEYS[base + 9], KEYS[base + 10]
+  local counters, settings, wake, committed, outcomes = KEYS[base + 11], KEYS[base + 12], KEYS[base + 13], KEYS[base + 14], KEYS[base + 15]
+  local acked_ids, redrives, audit, seats, gates = KEYS[base + 16], KEYS[base + 17], KEYS[base + 18], KEYS[base + 19], KEYS[base + 20]
+  local lanes, strikes, results, result_times, slots = KEYS[base + 21], KEYS[base + 22], KEYS[base + 23], KEYS[base + 24], KEYS[base + 25]
+  local staged = KEYS[base + 26]
   -- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left. So no
   -- client polls, and a message wakes one of a thousand.
   local function wake_one()
@@ -1890,8 +1891,24 @@ local function queue(n)
               end
               return tonumber(state.more:match(' expires=(%d+)') or nil)
             end
+            -- Whether a row of an index was left behind by a script that was cut off: its message is leased, or has another row, where
+            -- its state says. The only row of a message always counts, even if its record or state is damaged, so that no damage hides
+            -- a message.
+            local function left_over(index, row, id, state, head)
+              if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
+                return true
+              end
+              local member = member_of(id, head, state.due)
+              local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
+              for _, other in ipairs(indexes) do
+                if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
+                  return true
+                end
+              end
+              return false
+            end
             -- Whether a row of a lane belongs to a message that waits there. One of a later form does: only its version can tell more.
-            -- So does one whose state says dead: a purge that was cut off may have left it. If not, the next claim drops the row.
+            -- A state that says dead does not tell, since a purge that was cut off may have left it; the row of the dead letter does.
             --   text, record: its state and its record, as they were read
             local function is_blocked_row(row, id, text, record)
               if not record then
@@ -1903,7 +1920,7 @@ local function queue(n)
               end
               local head = head_in(record, text)
               local state = parse_state(text, head.birth)
-              return state.mark == '-' and member_of(id, head, state.due) == row
+              return state.mark == '-' and member_of(id, head, state.due) == row and not left_over(scheduled, row, id, state, head)
             end
             local FIELDS = {
               redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
@@ -2340,6 +2357,19 @@ local function queue(n)
               end
               return tonumber(state.more:match(' expires=(%d+)') or nil)
             end
+            local function left_over(index, row, id, state, head)
+              if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
+                return true
+              end
+              local member = member_of(id, head, state.due)
+              local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
+              for _, other in ipairs(indexes) do
+                if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
+                  return true
+                end
+              end
+              return false
+            end
             local function is_blocked_row(row, id, text, record)
               if not record then
                 return false
@@ -2350,7 +2380,7 @@ local function queue(n)
               end
               local head = head_in(record, text)
               local state = parse_state(text, head.birth)
-              return state.mark == '-' and member_of(id, head, state.due) == row
+              return state.mark == '-' and member_of(id, head, state.due) == row and not left_over(scheduled, row, id, state, head)
             end
             local LONGEST = 2 ^ 42 -- milliseconds
             local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }

@@ -15,8 +15,9 @@ local settings, wake, outcomes, groups, cleared = KEYS[11], KEYS[12], KEYS[13], 
 local redrives, redriving, audit, seats, lanes = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
 local results, result_times, slots, to_messages, to_states = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
 local to_history, to_ready, to_scheduled, to_dead, to_expired = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
-local to_expiring, to_counters, to_settings, to_wake, to_groups = KEYS[31], KEYS[32], KEYS[33], KEYS[34], KEYS[35]
-local to_redrives, to_seats, to_lanes, to_slots, redrive = KEYS[36], KEYS[37], KEYS[38], KEYS[39], KEYS[40]
+local to_expiring, to_leases, to_counters, to_settings, to_wake = KEYS[31], KEYS[32], KEYS[33], KEYS[34], KEYS[35]
+local to_groups, to_redrives, to_seats, to_lanes, to_slots = KEYS[36], KEYS[37], KEYS[38], KEYS[39], KEYS[40]
+local redrive = KEYS[41]
 -- The server's clock in whole milliseconds, read once per script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -657,8 +658,24 @@ local function drop(ids)
         local function member_of(id, head, due)
           return order_of(head, due) .. string.char(head.birth % 256) .. id
         end
+        -- Whether a row of an index was left behind by a script that was cut off: its message is leased, or has another row, where
+        -- its state says. The only row of a message always counts, even if its record or state is damaged, so that no damage hides
+        -- a message.
+        local function left_over(index, row, id, state, head)
+          if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
+            return true
+          end
+          local member = member_of(id, head, state.due)
+          local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
+          for _, other in ipairs(indexes) do
+            if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
+              return true
+            end
+          end
+          return false
+        end
         -- Whether a row of a lane belongs to a message that waits there. One of a later form does: only its version can tell more.
-        -- So does one whose state says dead: a purge that was cut off may have left it. If not, the next claim drops the row.
+        -- A state that says dead does not tell, since a purge that was cut off may have left it; the row of the dead letter does.
         --   text, record: its state and its record, as they were read
         local function is_blocked_row(row, id, text, record)
           if not record then
@@ -670,7 +687,7 @@ local function drop(ids)
           end
           local head = head_in(record, text)
           local state = parse_state(text, head.birth)
-          return state.mark == '-' and member_of(id, head, state.due) == row
+          return state.mark == '-' and member_of(id, head, state.due) == row and not left_over(scheduled, row, id, state, head)
         end
         local LONGEST = 2 ^ 42 -- milliseconds
         local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
@@ -1052,8 +1069,9 @@ end
 --   how.copies: copy it; how.expires: when it expires if it was dead; nil: never; how.record: as in lib/bring_back
 local function there()
   local messages, states, history, ready, scheduled = to_messages, to_states, to_history, to_ready, to_scheduled
-  local dead, expired, expiring, settings, wake = to_dead, to_expired, to_expiring, to_settings, to_wake
-  local groups, redrives, seats, lanes, slots = to_groups, to_redrives, to_seats, to_lanes, to_slots
+  local dead, expired, expiring, leases, settings = to_dead, to_expired, to_expiring, to_leases, to_settings
+  local wake, groups, redrives, seats, lanes = to_wake, to_groups, to_redrives, to_seats, to_lanes
+  local slots = to_slots
   local BAND = 2 ^ 42
 
   local function score_of(priority, due)
@@ -1344,6 +1362,19 @@ local function there()
               end
               return read_record(record)
             end
+            local function left_over(index, row, id, state, head)
+              if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
+                return true
+              end
+              local member = member_of(id, head, state.due)
+              local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
+              for _, other in ipairs(indexes) do
+                if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
+                  return true
+                end
+              end
+              return false
+            end
             local function is_blocked_row(row, id, text, record)
               if not record then
                 return false
@@ -1354,7 +1385,7 @@ local function there()
               end
               local head = head_in(record, text)
               local state = parse_state(text, head.birth)
-              return state.mark == '-' and member_of(id, head, state.due) == row
+              return state.mark == '-' and member_of(id, head, state.due) == row and not left_over(scheduled, row, id, state, head)
             end
             local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
             local score_by_first, place_by_first = {}, {}
@@ -1784,6 +1815,19 @@ end
 local function member_of(id, head, due)
   return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
+local function left_over(index, row, id, state, head)
+  if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
+    return true
+  end
+  local member = member_of(id, head, state.due)
+  local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
+  for _, other in ipairs(indexes) do
+    if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
+      return true
+    end
+  end
+  return false
+end
 local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
 
 local function is_later(record, text)
@@ -2010,7 +2054,7 @@ local function let_in(...)
       end
       local head = head_in(record, text)
       local state = parse_state(text, head.birth)
-      return state.mark == '-' and member_of(id, head, state.due) == row
+      return state.mark == '-' and member_of(id, head, state.due) == row and not left_over(scheduled, row, id, state, head)
     end
     local LONGEST = 2 ^ 42 -- milliseconds
     local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
@@ -2196,22 +2240,6 @@ local function vacate(ids)
     redis.call('ZREM', seats, unpack(given))
     let_in(lanes, not rule.in_turn and not rule.interval and room or nil)
   end
-end
--- Whether a row of an index was left behind by a script that was cut off: its message is leased, or has another row, where
--- its state says. The only row of a message always counts, even if its record or state is damaged, so that no damage hides
--- a message.
-local function left_over(index, row, id, state, head)
-  if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
-    return true
-  end
-  local member = member_of(id, head, state.due)
-  local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
-  for _, other in ipairs(indexes) do
-    if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
-      return true
-    end
-  end
-  return false
 end
 -- Calls `visit`, with the row, its score and its index, for each message that an operation on a waiting part of the queue is
 -- about: the ids from ARGV[first] on, or, if there are none, those of `range`: its `ids`, or those of its rows

@@ -472,8 +472,24 @@ local function let_in(...)
       end
       return read_record(record)
     end
+    -- Whether a row of an index was left behind by a script that was cut off: its message is leased, or has another row, where
+    -- its state says. The only row of a message always counts, even if its record or state is damaged, so that no damage hides
+    -- a message.
+    local function left_over(index, row, id, state, head)
+      if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
+        return true
+      end
+      local member = member_of(id, head, state.due)
+      local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
+      for _, other in ipairs(indexes) do
+        if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
+          return true
+        end
+      end
+      return false
+    end
     -- Whether a row of a lane belongs to a message that waits there. One of a later form does: only its version can tell more.
-    -- So does one whose state says dead: a purge that was cut off may have left it. If not, the next claim drops the row.
+    -- A state that says dead does not tell, since a purge that was cut off may have left it; the row of the dead letter does.
     --   text, record: its state and its record, as they were read
     local function is_blocked_row(row, id, text, record)
       if not record then
@@ -485,7 +501,7 @@ local function let_in(...)
       end
       local head = head_in(record, text)
       local state = parse_state(text, head.birth)
-      return state.mark == '-' and member_of(id, head, state.due) == row
+      return state.mark == '-' and member_of(id, head, state.due) == row and not left_over(scheduled, row, id, state, head)
     end
     local LONGEST = 2 ^ 42 -- milliseconds
     local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }

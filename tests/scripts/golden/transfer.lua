@@ -8,9 +8,9 @@ local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEY
 local settings, wake, outcomes, groups, cleared = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local audit, seats, lanes, results, result_times = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
 local slots, to_messages, to_states, to_history, to_ready = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
-local to_scheduled, to_dead, to_expired, to_expiring, to_counters = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
-local to_settings, to_wake, to_groups, to_redrives, to_seats = KEYS[31], KEYS[32], KEYS[33], KEYS[34], KEYS[35]
-local to_lanes, to_slots, sender = KEYS[36], KEYS[37], KEYS[38]
+local to_scheduled, to_dead, to_expired, to_expiring, to_leases = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
+local to_counters, to_settings, to_wake, to_groups, to_redrives = KEYS[31], KEYS[32], KEYS[33], KEYS[34], KEYS[35]
+local to_seats, to_lanes, to_slots, sender = KEYS[36], KEYS[37], KEYS[38], KEYS[39]
 -- Whether this call was done before (I12): then the count that was recorded with it, otherwise false. The register of a
 -- sender holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is the same call again, or an older one that arrives late. A value, not a function, since to define one costs
@@ -79,6 +79,22 @@ end
 
 local function member_of(id, head, due)
   return order_of(head, due) .. string.char(head.birth % 256) .. id
+end
+-- Whether a row of an index was left behind by a script that was cut off: its message is leased, or has another row, where
+-- its state says. The only row of a message always counts, even if its record or state is damaged, so that no damage hides
+-- a message.
+local function left_over(index, row, id, state, head)
+  if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
+    return true
+  end
+  local member = member_of(id, head, state.due)
+  local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
+  for _, other in ipairs(indexes) do
+    if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
+      return true
+    end
+  end
+  return false
 end
 -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are indexes of
 -- it. Absent until the message is claimed or delayed, unless its record is long.
@@ -486,7 +502,7 @@ local function let_in(...)
       return read_record(record)
     end
     -- Whether a row of a lane belongs to a message that waits there. One of a later form does: only its version can tell more.
-    -- So does one whose state says dead: a purge that was cut off may have left it. If not, the next claim drops the row.
+    -- A state that says dead does not tell, since a purge that was cut off may have left it; the row of the dead letter does.
     --   text, record: its state and its record, as they were read
     local function is_blocked_row(row, id, text, record)
       if not record then
@@ -498,7 +514,7 @@ local function let_in(...)
       end
       local head = head_in(record, text)
       local state = parse_state(text, head.birth)
-      return state.mark == '-' and member_of(id, head, state.due) == row
+      return state.mark == '-' and member_of(id, head, state.due) == row and not left_over(scheduled, row, id, state, head)
     end
     local LONGEST = 2 ^ 42 -- milliseconds
     local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
@@ -754,22 +770,6 @@ local function changed(number, score, member, leased)
     note_done(number, table.concat({ score, member, leased, '' }, ' '))
   end
   return { number, score, member, leased }
-end
--- Whether a row of an index was left behind by a script that was cut off: its message is leased, or has another row, where
--- its state says. The only row of a message always counts, even if its record or state is damaged, so that no damage hides
--- a message.
-local function left_over(index, row, id, state, head)
-  if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
-    return true
-  end
-  local member = member_of(id, head, state.due)
-  local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
-  for _, other in ipairs(indexes) do
-    if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
-      return true
-    end
-  end
-  return false
 end
 -- Calls `visit`, with the row, its score and its index, for each message that an operation on a waiting part of the queue is
 -- about: the ids from ARGV[first] on, or, if there are none, those of `range`: its `ids`, or those of its rows
@@ -1160,8 +1160,9 @@ end
 --   how.copies: copy it; how.expires: when it expires if it was dead; nil: never; how.record: as in lib/bring_back
 local function there()
   local messages, states, history, ready, scheduled = to_messages, to_states, to_history, to_ready, to_scheduled
-  local dead, expired, expiring, settings, wake = to_dead, to_expired, to_expiring, to_settings, to_wake
-  local groups, redrives, seats, lanes, slots = to_groups, to_redrives, to_seats, to_lanes, to_slots
+  local dead, expired, expiring, leases, settings = to_dead, to_expired, to_expiring, to_leases, to_settings
+  local wake, groups, redrives, seats, lanes = to_wake, to_groups, to_redrives, to_seats, to_lanes
+  local slots = to_slots
   local FIELDS = {
     redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
   }
@@ -1397,6 +1398,19 @@ local function there()
               end
               return read_record(record)
             end
+            local function left_over(index, row, id, state, head)
+              if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
+                return true
+              end
+              local member = member_of(id, head, state.due)
+              local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
+              for _, other in ipairs(indexes) do
+                if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
+                  return true
+                end
+              end
+              return false
+            end
             local function is_blocked_row(row, id, text, record)
               if not record then
                 return false
@@ -1407,7 +1421,7 @@ local function there()
               end
               local head = head_in(record, text)
               local state = parse_state(text, head.birth)
-              return state.mark == '-' and member_of(id, head, state.due) == row
+              return state.mark == '-' and member_of(id, head, state.due) == row and not left_over(scheduled, row, id, state, head)
             end
             local STEP = 2 ^ -7 -- milliseconds; a score has room for it (lib/order)
             local score_by_first, place_by_first = {}, {}
