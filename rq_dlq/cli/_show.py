@@ -39,7 +39,7 @@ class Column:
         title: the heading; empty: the key.
         cut: keep a cell on one line, truncated to the terminal.
         wrap: a cell may have several lines.
-        breaks: line breaks of the text stay; otherwise they are shown as \\n, so that a row looks like one row.
+        breaks: line breaks of the text stay; otherwise they are escaped, so that a row looks like one row.
         below: if the table is too wide for the terminal, the cell may move below its row: text alone, a
             number with its heading; 0 and empty text are left out. The last columns move first. Of the
             columns that remain, only the first may wrap: its long text is shown above the row.

@@ -30,6 +30,12 @@ def test_keys_are_listed_and_shown(shell: Shell, broker: rq_dlq.Broker) -> None:
     assert broker.queue("orders").settings().per_key is None
 
 
+def test_a_key_with_a_line_break_has_one_row(shell: Shell, broker: rq_dlq.Broker) -> None:
+    queue = broker.queue("orders", per_key=rq_dlq.PerKey(order=True))
+    queue.send_many([rq_dlq.Message(n, key="a\nb  9") for n in range(2)])
+    assert r"a\nb" in shell("key", "ls", "orders").stdout
+
+
 def test_an_error_suggests_what_works(shell: Shell) -> None:
     """Typed as it stands."""
     shell("send", "orders", typed="x")
