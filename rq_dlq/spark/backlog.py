@@ -57,10 +57,12 @@ class Backlog:
         return sum(each.ready for each in stats) >= options.min_messages or waited * 1000 >= options.max_delay
 
     def limits(self, most: int) -> Steps[dict[str, int]]:
-        """How many messages to claim from each queue: shares of the limit, by how many are ready there."""
+        """How many messages to claim from each queue that has some: shares of the limit, by how many."""
+        queues = self._subscription.queues
         if self.is_alone:
-            return dict.fromkeys(self._subscription.queues, most)
+            return dict.fromkeys(queues, most)
         ready = self._left if self._left is not None else (yield from self._ready())
+        ready = {family: count for family, count in ready.items() if count and family in queues}
         share = min(1.0, most / max(1, sum(ready.values())))
         return {family: math.ceil(count * share) for family, count in ready.items()}
 

@@ -30,14 +30,15 @@ from rq_dlq.errors import DataLoss, LeaseLost
 from rq_dlq.spark.backlog import Backlog
 from rq_dlq.spark.halving import halves, in_turn, narrow, take_half
 from rq_dlq.spark.heartbeat import warn_of_lost
-from rq_dlq.spark.offsets import Done, Position
 from rq_dlq.spark.options import shard_of
 from rq_dlq.spark.partitions import Slice, dealt
 
 if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.batches.batches import ClaimedBatch
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.step import Steps
-    from rq_dlq.spark.offsets import Offset
+    from rq_dlq.spark.offsets import Offset, Position
     from rq_dlq.spark.options import StreamOptions
     from rq_dlq.spark.subscription import Subscription
 
@@ -66,13 +67,13 @@ class Query:
         self.backlog = Backlog(options, subscription)
         self._subscription = subscription
         self._run = run
-        self._done: dict[str, int] = {}  # by queue, the last batch that is done, as far as this run has read
+        self._done: dict[str, int] = {}  # by queue, the last batch that this run has noted as done
         self._begun: dict[str, int] = {}  # by queue, the last batch that this run has planned
         self._is_new = False  # the next batch is not one of an earlier run, and not a half
-        self._to_ack: list[Done] = []
+        self._to_ack: list[tuple[Offset, QueueKeys, batch_calls.Progress]] = []  # with the progress before
         self._is_full = False  # more may be ready than the last batch took
         self._suspected: dict[str, int] = {}  # by queue, how many messages have one that makes batches fail
-        self._ahead: dict[str, Position] = {}  # the next batches, if they are claimed already
+        self._ahead: list[ClaimedBatch] = []  # the next batches, if they are claimed already
 
     def advance(self, start: Offset, most: int) -> Steps[Offset]:
         """Note that all batches up to `start` are done, ack them, and claim the next one.
@@ -93,7 +94,7 @@ class Query:
         yield from self._subscription.look(start.queues, start.read)
         for family in self._queues:
             yield from self._finish(start, family, start.position(family))
-        batches, self._ahead = self._ahead, {}
+        batches, self._ahead = self._ahead, []
         if not batches:
             yield from self._ack()
             batches = yield from self._waiting_batches(start)
@@ -117,12 +118,12 @@ class Query:
             self._ahead = yield from self._claim(end, most)
         return end.after(self._ahead)
 
-    def release_ahead(self, end: Offset) -> Steps[None]:
-        """Release the batches that `work_ahead` claimed after `end`: Spark does not have their offsets."""
-        ahead, self._ahead = self._ahead, {}
-        for family, queue in self._queues.items():
-            if family in ahead:
-                yield from withdraw_batch(queue, end.name(ahead[family].batch))
+    def release_ahead(self) -> Steps[None]:
+        """Release the batches that `work_ahead` claimed: Spark does not have their offsets."""
+        ahead, self._ahead = self._ahead, []
+        for batch in ahead:
+            if queue := self._queues.get(batch.family):
+                yield from withdraw_batch(queue, batch.name)
 
     @property
     def _queues(self) -> Mapping[str, QueueState[Any]]:
@@ -145,22 +146,22 @@ class Query:
                 f"another run of this query has begun batch {last.batch} of queue {family!r} again, so this "
                 "run does not ack it: two drivers use the same checkpoint: stop one of them"
             )
-        self._done[family], self._suspected[family] = noted
-        self._to_ack.append(Done(start.query, keys, last.batch, start.tokens(family), known))
+        self._done[family], self._suspected[family] = last.batch, noted.suspected
+        self._to_ack.append((start, keys, known))
         if not begun:  # an earlier run may have died while it acked
             yield from ack_batch(keys, start.tokens_before(family))
 
     def _ack(self) -> Steps[None]:
         """Ack the batches that are done."""
         while self._to_ack:
-            done = self._to_ack[0]
-            keys, known = done.keys, done.known
-            acked = yield from ack_batch(keys, done.tokens)
+            done, keys, known = self._to_ack[0]
+            batch = done.position(keys.family).batch
+            acked = yield from ack_batch(keys, done.tokens(keys.family))
             if acked and known.poisoned:
                 yield batch_calls.note_poisoned(keys, done.query, 0)
             # Otherwise an earlier run may have acked, or the queue was deleted.
-            if known.held > acked and known.done == done.batch - 1 and keys.family in self._queues:
-                warn_of_lost(keys.family, f"batch {done.batch}", known.held - acked)
+            if known.held > acked and known.done == batch - 1 and keys.family in self._queues:
+                warn_of_lost(keys.family, f"batch {batch}", known.held - acked)
             self._to_ack.pop(0)
 
     def _lost(self, family: str, batch: int, done: int | None) -> None:
@@ -182,47 +183,37 @@ class Query:
             )
         logger.warning("%s", message)
 
-    def _next(self, offset: Offset, family: str) -> int:
-        return max(offset.position(family).batch, self._done.get(family, 0)) + 1
-
-    def _waiting_batches(self, start: Offset) -> Steps[dict[str, Position]]:
+    def _waiting_batches(self, start: Offset) -> Steps[list[ClaimedBatch]]:
         """Batches that an earlier run claimed but did not store; otherwise a parked half, of one queue alone.
 
         With halves of several queues in a batch, the poison message of one would take others along.
         """
+        found: list[ClaimedBatch] = []
         if self._is_new:
-            return {}
-        numbers = {family: self._next(start, family) for family in self._queues}
-        found: dict[str, Position] = {}
-        for family, number in numbers.items():
-            batch = yield from find_batch(self._queues[family].keys, start.name(number))
+            return found
+        for family, queue in self._queues.items():
+            batch = yield from find_batch(queue.keys, start.next(family))
             if batch.messages:
-                found[family] = Position(number, len(batch.sizes), batch.messages)
-        for family, number in numbers.items() if not found else ():
-            half = yield from take_half(self._queues[family].keys, start, number)
-            if half.messages:
-                return {family: Position(number, len(half.sizes), half.messages)}
+                found.append(batch)
+        for queue in self._queues.values() if not found else ():
+            if half := (yield from take_half(queue.keys, start)):
+                return [half]
         self._is_new = not found
         return found
 
-    def _claim(self, start: Offset, most: int, wait: int = 0) -> Steps[dict[str, Position]]:
+    def _claim(self, start: Offset, most: int, wait: int = 0) -> Steps[list[ClaimedBatch]]:
         """Claim the batches after `start`; a single queue waits this many milliseconds for a message."""
-        limits, queues = (yield from self.backlog.limits(most)), self._queues
-        limits = {family: limit for family, limit in limits.items() if family in queues}
+        limits = yield from self.backlog.limits(most)
         narrowed = any(self._suspected.values())
         if narrowed:
             limits = in_turn(start, limits, self._suspected)
         most_bytes = self._options.max_bytes or math.inf
         renewal = Renewal(self._options.lease)
-        batches: dict[str, Position] = {}
-        size = 0
+        batches: list[ClaimedBatch] = []
         for family, limit in limits.items():
-            if not limit:
-                continue
-            number = self._next(start, family)
             batch = yield from claim_batch(
-                queues[family],
-                start.name(number),
+                self._queues[family],
+                start.next(family),
                 limit=limit,
                 size=most_bytes * limit / sum(limits.values()),
                 lease=self._options.lease,
@@ -230,10 +221,9 @@ class Query:
                 renewal=renewal,
             )
             if batch.messages:
-                batches[family] = Position(number, len(batch.sizes), batch.messages)
-            size += batch.bytes
+                batches.append(batch)
             self.backlog.note(family, batch.messages)
-        messages = sum(position.messages for position in batches.values())
+        messages, size = sum(batch.messages for batch in batches), sum(batch.bytes for batch in batches)
         self._is_full = not narrowed and (messages >= most or size >= most_bytes)
         return batches
 

@@ -50,7 +50,6 @@ class Driver:
         self._drawn = secrets.token_hex(6)
         self._beside = ThreadPoolExecutor(1, "rq-dlq claims")
         self._ahead: Future[None] | None = None
-        self._given = Offset(self._drawn, {})  # the last one that Spark was given
         signal.signal(signal.SIGTERM, end_process)
         atexit.register(self.stop)  # the signal may come as Spark's process enters `stop()`
 
@@ -71,7 +70,6 @@ class Driver:
         after = self.run(self.query.advance(before, most))
         if after != before:
             self.keep(after)
-            self._given = after
             self._ahead = self._beside.submit(self._work_ahead, before, after, most)
         return after
 
@@ -89,7 +87,7 @@ class Driver:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._beside.shutdown(cancel_futures=True)
         try:
-            self.run(self.query.release_ahead(self._given))
+            self.run(self.query.release_ahead())
         except RqDlqError as error:
             logger.warning("messages claimed ahead stay leased until their lease ends: %s", error)
         finally:
