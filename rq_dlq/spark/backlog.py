@@ -57,7 +57,7 @@ class Backlog:
         return sum(each.ready for each in stats) >= options.min_messages or waited * 1000 >= options.max_delay
 
     def limits(self, most: int) -> Steps[dict[str, int]]:
-        """How many messages to claim from each queue that has some: shares of the limit, by how many."""
+        """How many messages to claim from each queue that has some: its share of the limit."""
         queues = self._subscription.queues
         if self.is_alone:
             return dict.fromkeys(queues, most)

@@ -18,7 +18,6 @@ restarted query finds the batch by its name, with the same messages in it.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -32,6 +31,7 @@ from rq_dlq.spark.halving import halves, in_turn, narrow, take_half
 from rq_dlq.spark.heartbeat import warn_of_lost
 from rq_dlq.spark.options import shard_of
 from rq_dlq.spark.partitions import Slice, dealt
+from rq_dlq.spark.subscription import lose
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from rq_dlq.spark.options import StreamOptions
     from rq_dlq.spark.subscription import Subscription
 
-logger = logging.getLogger("rq_dlq.spark")
 ANEW = (
     "a new checkpoint and a new prefix for what the sink writes, since epochs begin again at 0 (epoch_key() "
     "makes names that do not)"
@@ -172,16 +171,13 @@ class Query:
                 f"checkpoint, or {ANEW}"
             )
         known = f"only batch {done}" if done else "no batch of this query"
-        message = (
+        lose(
+            self._options,
             f"the checkpoint is at batch {batch} of queue {family!r}, but the queue knows {known}: "
-            "Redis has lost data, or the query did not run for more than 30 days"
+            "Redis has lost data, or the query did not run for more than 30 days",
+            f"Use {ANEW}; or, if this checkpoint is the newest, set failOnDataLoss=false to continue from "
+            "here",
         )
-        if self._options.fail_on_loss:
-            raise DataLoss(
-                f"{message}. Use {ANEW}; or, if this checkpoint is the newest, set failOnDataLoss=false to "
-                "continue from here"
-            )
-        logger.warning("%s", message)
 
     def _waiting_batches(self, start: Offset) -> Steps[list[ClaimedBatch]]:
         """Batches that an earlier run claimed but did not store; otherwise a parked half, of one queue alone.

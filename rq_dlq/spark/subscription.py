@@ -18,6 +18,17 @@ T = TypeVar("T")
 logger = logging.getLogger("rq_dlq.spark")
 
 
+def lose(options: StreamOptions, message: str, advice: str) -> None:
+    """End a query that lost something, or, without `failOnDataLoss`, only log it.
+
+    Raises:
+        DataLoss: the option is set.
+    """
+    if options.fail_on_loss:
+        raise DataLoss(f"{message}. {advice}")
+    logger.warning("%s", message)
+
+
 class Subscription(Generic[T]):
     """The queues of a stream that there are now.
 
@@ -54,19 +65,15 @@ class Subscription(Generic[T]):
         there: list[str] = yield calls.registered(options.namespace)
         found, missing = chosen(there, options.queues, options.shards)
         if read is not None:
-            self._miss({name for name in missing if "*" not in name} | {*read}.difference(there))
+            missed = {name for name in missing if "*" not in name} | {*read}.difference(there)
+            if missed - self._missed:
+                names = ", ".join(map(repr, sorted(missed)))
+                advice = (
+                    "Set failOnDataLoss=false to continue without it, and with it if it exists again; or use "
+                    "a new checkpoint, and remove the name from the option queue"
+                )
+                lose(options, f"there is no queue {names} any more: its unread messages are lost", advice)
+            self._missed = missed
         if [*self.queues] != found:
             old = self.queues
             self.queues = {name: old[name] if name in old else self._made(name) for name in found}
-
-    def _miss(self, missing: set[str]) -> None:
-        names = ", ".join(map(repr, sorted(missing)))
-        message = f"there is no queue {names} any more: its unread messages are lost"
-        if missing and self._options.fail_on_loss:
-            raise DataLoss(
-                f"{message}. Set failOnDataLoss=false to continue without it, and with it if it exists "
-                "again; or use a new checkpoint, and remove the name from the option queue"
-            )
-        if missing - self._missed:
-            logger.warning("%s", message)
-        self._missed = missing
