@@ -11,9 +11,8 @@ restarted query finds the batch by its name, with the same messages in it.
    `advance` has little to do.
 3. A query that dies leaves its batches leased. If it restarts within the lease, it finds the same messages
    by their names. If it restarts later, the batch is empty, and the messages arrive in a later one.
-4. A batch that an earlier run of the query began has failed. If the query fails too often in a row, the batch
-   is halved, or, if its lease has ended, the next one is smaller. So is a half that fails once (`halving`). A
-   message that fails alone is poison, if an empty batch succeeds.
+4. A batch that an earlier run of the query began has failed. If the query fails too often in a row, `halving`
+   finds the message that makes it fail.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.batches.batches import ClaimedBatch
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.step import Steps
-    from rq_dlq.spark.offsets import Offset, Position
+    from rq_dlq.spark.offsets import Offset
     from rq_dlq.spark.options import StreamOptions
     from rq_dlq.spark.subscription import Subscription
 
@@ -92,7 +91,7 @@ class Query:
         """
         yield from self._subscription.look(start.queues, start.read)
         for family in self._queues:
-            yield from self._finish(start, family, start.position(family))
+            yield from self._finish(start, family)
         batches, self._ahead = self._ahead, []
         if not batches:
             yield from self._ack()
@@ -128,24 +127,23 @@ class Query:
     def _queues(self) -> Mapping[str, QueueState[Any]]:
         return self._subscription.queues
 
-    def _finish(self, start: Offset, family: str, last: Position) -> Steps[None]:
-        if last.batch <= self._done.get(family, 0):
+    def _finish(self, start: Offset, family: str) -> Steps[None]:
+        keys, batch = self._queues[family].keys, start.position(family).batch
+        if batch <= self._done.get(family, 0):
             return
-        keys = self._queues[family].keys
         known: batch_calls.Progress = yield batch_calls.progress(keys, start.query)
-        if known.done not in {last.batch - 1, last.batch}:
-            self._lost(family, last.batch, known.done)
-        begun = self._begun.get(family) == last.batch
+        if known.done not in {batch - 1, batch}:
+            self._lost(family, batch, known.done)
+        begun = self._begun.get(family) == batch
         # Note it before the ack: a run that begins the batch now must not take its rest for the whole.
-        noted: batch_calls.Noted = yield batch_calls.note_done(
-            keys, start.query, last.batch, run=self._run if begun else ""
-        )
+        run = self._run if begun else ""
+        noted: batch_calls.Noted = yield batch_calls.note_done(keys, start.query, batch, run=run)
         if noted.batch < 0:
             raise LeaseLost(
-                f"another run of this query has begun batch {last.batch} of queue {family!r} again, so this "
-                "run does not ack it: two drivers use the same checkpoint: stop one of them"
+                f"another run of this query has begun batch {batch} of queue {family!r} again, so this run "
+                "does not ack it: two drivers use the same checkpoint: stop one of them"
             )
-        self._done[family], self._suspected[family] = last.batch, noted.suspected
+        self._done[family], self._suspected[family] = batch, noted.suspected
         self._to_ack.append((start, keys, known))
         if not begun:  # an earlier run may have died while it acked
             yield from ack_batch(keys, start.tokens_before(family))
@@ -206,9 +204,11 @@ class Query:
         most_bytes = self._options.max_bytes or math.inf
         renewal = Renewal(self._options.lease)
         batches: list[ClaimedBatch] = []
-        for family, limit in limits.items():
+        for family, queue in self._queues.items():  # `plan` may find others meanwhile
+            if not (limit := limits.get(family)):
+                continue
             batch = yield from claim_batch(
-                self._queues[family],
+                queue,
                 start.next(family),
                 limit=limit,
                 size=most_bytes * limit / sum(limits.values()),
@@ -239,21 +239,21 @@ class Query:
         yield from self._subscription.look(end.queues, end.read)
         slices: list[Slice] = []
         for family in self._queues:
-            if start.position(family) != (last := end.position(family)):
-                yield from self._begin(end, family, last)
+            if start.position(family) != end.position(family):
+                yield from self._begin(end, family)
                 slices += yield from self._slices(end, family)
         return dealt(slices, self._options.partitions, self._options.cores)
 
-    def _begin(self, end: Offset, family: str, last: Position) -> Steps[None]:
-        if self._begun.get(family) == last.batch:
+    def _begin(self, end: Offset, family: str) -> Steps[None]:
+        queue, batch = self._queues[family], end.position(family).batch
+        if self._begun.get(family) == batch:
             return
-        self._begun[family] = last.batch
-        queue = self._queues[family]
+        self._begun[family] = batch
         begun: batch_calls.Begun = yield batch_calls.begin_batch(
-            queue.keys, end.query, batch=last.batch, run=self._run
+            queue.keys, end.query, batch=batch, run=self._run
         )
-        if begun.done != last.batch - 1:
-            self._lost(family, last.batch, begun.done)
+        if begun.done != batch - 1:
+            self._lost(family, batch, begun.done)
         else:
             if family not in self._done:
                 yield from ack_batch(queue.keys, end.tokens_before(family))
