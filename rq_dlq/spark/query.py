@@ -18,14 +18,12 @@ restarted query finds the batch by its name, with the same messages in it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.batches.batches import ack_batch, claim_batch, find_batch, held_by, sizes_of, withdraw_batch
 from rq_dlq.core.batches.renewal import Renewal
 from rq_dlq.errors import DataLoss, LeaseLost
-from rq_dlq.spark.backlog import Backlog
 from rq_dlq.spark.halving import halves, in_turn, narrow, take_half
 from rq_dlq.spark.heartbeat import warn_of_lost
 from rq_dlq.spark.options import shard_of
@@ -35,12 +33,12 @@ from rq_dlq.spark.subscription import lose
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.batches.batches import ClaimedBatch
-    from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.spark.offsets import Offset
     from rq_dlq.spark.options import StreamOptions
-    from rq_dlq.spark.subscription import Subscription
+    from rq_dlq.spark.subscription import Backlog
 
+LOOK = 250  # milliseconds between two looks at idle queues: Spark would ask 90 times a second
 ANEW = (
     "a new checkpoint and a new prefix for what the sink writes, since epochs begin again at 0 (epoch_key() "
     "makes names that do not)"
@@ -51,19 +49,17 @@ class Query:
     """One run of a streaming query, as steps, which its reader runs beside the driver.
 
     Args:
-        subscription: the queues to read.
+        backlog: the queues to read.
         run: the id of this run.
 
     Attributes:
         aside: by queue, the tokens of parked halves, whose leases must also be renewed.
-        backlog: the ready messages.
     """
 
-    def __init__(self, options: StreamOptions, subscription: Subscription[QueueState[Any]], run: str) -> None:
+    def __init__(self, options: StreamOptions, backlog: Backlog, run: str) -> None:
         self._options = options
+        self.backlog = backlog
         self.aside: dict[str, list[str]] = {}
-        self.backlog = Backlog(options, subscription)
-        self._subscription = subscription
         self._run = run
         self._done: dict[str, int] = {}  # by queue, the last batch that this run has noted as done
         self._begun: dict[str, int] = {}  # by queue, the last batch that this run has planned
@@ -89,8 +85,8 @@ class Query:
             DataLoss: the checkpoint is an old copy; or Redis lost data, and `failOnDataLoss` is set.
             LeaseLost: another run of the query works on the batch that this one began.
         """
-        yield from self._subscription.look(start.queues, start.read)
-        for family in self._queues:
+        yield from self.backlog.look(start.queues, start.read)
+        for family in self.backlog.queues:
             yield from self._finish(start, family)
         batches, self._ahead = self._ahead, []
         if not batches:
@@ -98,11 +94,11 @@ class Query:
             batches = yield from self._waiting_batches(start)
         if not batches:
             if not (yield from self.backlog.is_worth_a_batch()):
-                yield self.backlog.pause()
+                yield self.backlog.pause(LOOK)
                 return start
             batches = yield from self._claim(start, most, wait=self._options.max_wait)
             if not (batches or self.backlog.is_alone or self.backlog.is_bounded):
-                yield self.backlog.pause()
+                yield self.backlog.pause(LOOK)
         return start.after(batches)
 
     def work_ahead(self, end: Offset, most: int) -> Steps[Offset]:
@@ -120,15 +116,11 @@ class Query:
         """Release the batches that `work_ahead` claimed: Spark does not have their offsets."""
         ahead, self._ahead = self._ahead, []
         for batch in ahead:
-            if queue := self._queues.get(batch.family):
+            if queue := self.backlog.queues.get(batch.family):
                 yield from withdraw_batch(queue, batch.name)
 
-    @property
-    def _queues(self) -> Mapping[str, QueueState[Any]]:
-        return self._subscription.queues
-
     def _finish(self, start: Offset, family: str) -> Steps[None]:
-        keys, batch = self._queues[family].keys, start.position(family).batch
+        keys, batch = self.backlog.queues[family].keys, start.position(family).batch
         if batch <= self._done.get(family, 0):
             return
         known: batch_calls.Progress = yield batch_calls.progress(keys, start.query)
@@ -157,7 +149,7 @@ class Query:
             if acked and known.poisoned:
                 yield batch_calls.note_poisoned(keys, done.query, 0)
             # Otherwise an earlier run may have acked, or the queue was deleted.
-            if known.held > acked and known.done == batch - 1 and keys.family in self._queues:
+            if known.held > acked and known.done == batch - 1 and keys.family in self.backlog.queues:
                 warn_of_lost(keys.family, f"batch {batch}", known.held - acked)
             self._to_ack.pop(0)
 
@@ -185,11 +177,11 @@ class Query:
         found: list[ClaimedBatch] = []
         if self._is_new:
             return found
-        for family, queue in self._queues.items():
+        for family, queue in self.backlog.queues.items():
             batch = yield from find_batch(queue.keys, start.next(family))
             if batch.messages:
                 found.append(batch)
-        for queue in self._queues.values() if not found else ():
+        for queue in self.backlog.queues.values() if not found else ():
             if half := (yield from take_half(queue.keys, start)):
                 return [half]
         self._is_new = not found
@@ -204,7 +196,7 @@ class Query:
         most_bytes = self._options.max_bytes or math.inf
         renewal = Renewal(self._options.lease)
         batches: list[ClaimedBatch] = []
-        for family, queue in self._queues.items():  # `plan` may find others meanwhile
+        for family, queue in self.backlog.queues.items():  # `plan` may find others meanwhile
             if not (limit := limits.get(family)):
                 continue
             batch = yield from claim_batch(
@@ -236,16 +228,16 @@ class Query:
         Raises:
             DataLoss: as in `advance`.
         """
-        yield from self._subscription.look(end.queues, end.read)
+        yield from self.backlog.look(end.queues, end.read)
         slices: list[Slice] = []
-        for family in self._queues:
+        for family in self.backlog.queues:
             if start.position(family) != end.position(family):
                 yield from self._begin(end, family)
                 slices += yield from self._slices(end, family)
         return dealt(slices, self._options.partitions, self._options.cores)
 
     def _begin(self, end: Offset, family: str) -> Steps[None]:
-        queue, batch = self._queues[family], end.position(family).batch
+        queue, batch = self.backlog.queues[family], end.position(family).batch
         if self._begun.get(family) == batch:
             return
         self._begun[family] = batch
@@ -264,7 +256,7 @@ class Query:
             self.aside[family] = [token for half in waiting.values() for token in half.tokens]
 
     def _slices(self, end: Offset, family: str) -> Steps[list[Slice]]:
-        keys, tokens = self._queues[family].keys, end.tokens(family)
+        keys, tokens = self.backlog.queues[family].keys, end.tokens(family)
         places = yield from sizes_of(keys, tokens)
         held = yield from held_by(keys, tokens)
         yield batch_calls.note_held(keys, end.query, sum(held))

@@ -23,7 +23,7 @@ from rq_dlq.spark.offsets import FORMAT, Offset, Position
 from rq_dlq.spark.partitions import Share, read_slices
 from rq_dlq.spark.query import Query
 from rq_dlq.spark.queues import all_chosen, check_queues
-from rq_dlq.spark.subscription import Subscription
+from rq_dlq.spark.subscription import Backlog
 from rq_dlq.values.cached import cached_property
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ class Driver:
         self._broker = broker = broker_at(url, options.namespace)
         self.run = broker._run  # the steps of an operation
         self._options = options
-        self._subscription = Subscription(options, lambda family: broker.queue(family)._core)
+        self.backlog = Backlog(options, lambda family: broker.queue(family)._core)
         self.keeper = Heartbeat(broker, options.lease)
-        self.query = Query(options, self._subscription, secrets.token_hex(4))
+        self.query = Query(options, self.backlog, secrets.token_hex(4))
         self._drawn = secrets.token_hex(6)
         self._beside = ThreadPoolExecutor(1, "rq-dlq claims")
         self._ahead: Future[None] | None = None
@@ -75,7 +75,7 @@ class Driver:
 
     def _work_ahead(self, before: Offset, now: Offset, most: int) -> None:
         self.keep(self.run(self.query.work_ahead(now, most)))
-        for family, queue in self._subscription.queues.items():  # acked
+        for family, queue in self.backlog.queues.items():  # acked
             self.keeper.drop(queue.keys, before.tokens(family))
 
     def stop(self) -> None:
@@ -95,7 +95,7 @@ class Driver:
 
     def keep(self, offset: Offset) -> None:
         """Renew the leases of an offset's batches from now."""
-        for family, queue in self._subscription.queues.items():
+        for family, queue in self.backlog.queues.items():
             self.keeper.keep(queue.keys, [*offset.tokens(family), *self.query.aside.get(family, ())])
 
 
@@ -153,12 +153,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """The backlog for the progress report: the number of waiting messages, by queue."""
-        return {"backlog": self._driver.run(self._driver.query.backlog.waiting())}
+        return {"backlog": self._driver.run(self._driver.backlog.waiting())}
 
     @without_traceback
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Claim only as many messages as are ready now."""
-        self._driver.run(self._driver.query.backlog.bound())
+        self._driver.run(self._driver.backlog.bound())
 
     @without_traceback
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

@@ -12,7 +12,6 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.looking import outcomes
 from rq_dlq.core.policies import policies
-from rq_dlq.core.steps.step import Wait
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import event_batch
@@ -102,8 +101,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             share = most and max(1, most // len(queues))
             end[family] = yield from self._end(keys, start.get(family, OLDEST), share)
         if end == start and self._until is None:
-            some = QueueKeys(self._options.namespace, self._options.queues[0])
-            yield Wait(some.silent, max(1, self._options.max_wait))
+            yield self._subscription.pause(self._options.max_wait)
         return end
 
     def _end(self, keys: QueueKeys, start: str, most: int | None) -> Steps[str]:

@@ -20,7 +20,7 @@ from rq_dlq.spark.offsets import Offset, Position
 from rq_dlq.spark.options import StreamOptions
 from rq_dlq.spark.partitions import Slice
 from rq_dlq.spark.query import Query
-from rq_dlq.spark.subscription import Subscription
+from rq_dlq.spark.subscription import Backlog
 from rq_dlq.values.message import DeadLetter
 from tests.behaviour.helpers import counts
 from tests.behaviour.stepping import alone, stop_after
@@ -43,7 +43,7 @@ class Runs:
 
     def restart(self) -> Query:
         """The process died; another one begins."""
-        queues = Subscription(self.options, lambda name: self.broker.queue(name)._core)
+        queues = Backlog(self.options, lambda name: self.broker.queue(name)._core)
         self.query = Query(self.options, queues, f"run {next(self._numbers)}")
         return self.query
 
