@@ -17,12 +17,12 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from rq_dlq.errors import ConfigurationError, RqDlqError
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.errors import without_traceback
-from rq_dlq.spark.handled import check_handler, columns_to_read, handler_of
 from rq_dlq.spark.heartbeat import Heartbeat
 from rq_dlq.spark.offsets import FORMAT, Offset, Position
 from rq_dlq.spark.partitions import Share, read_slices
 from rq_dlq.spark.query import Query
 from rq_dlq.spark.queues import all_chosen, check_queues
+from rq_dlq.spark.split import check_handler, columns_to_read, handler_of
 from rq_dlq.spark.subscription import Backlog
 from rq_dlq.values.cached import cached_property
 
