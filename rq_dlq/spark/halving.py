@@ -1,18 +1,17 @@
 """Finds the message that makes a batch fail: the batch continues with its first half, then with half of that.
 
-The second half is parked under its own name and becomes the next batch; the half parked last is first. So
-one poison message among n costs log2(n) + 2 failures, and the others are processed once. Halves of several
-queues follow one another.
+The second half is parked under its own name and becomes the next batch; the half parked last is first, and
+only of one queue at a time. So one poison message among n costs log2(n) + 2 failures, and the others are
+processed once.
 
 A message that is left alone is also parked, and the batch continues empty. Only if that succeeds is the
 message tried as its own batch, and it dies only there. So while the sink is down, no message dies. A sink
-that fails only where there are rows would kill one message after another; after a few in a row the query ends
-with an error.
+that fails only where there are rows would kill one after another; after a few in a row the query ends with an
+error.
 
 A driver that is away for longer than its lease leaves no batch to halve: its messages are back in the queue,
-at their old positions. Then the next batch takes half of them (`suspect`). Those that succeed are no longer
-suspected, and the next batch takes half of the rest. A message that fails alone twice dies when it is
-redelivered (`kill_alone`).
+at their old positions. The next batch takes half of these suspects, and those that succeed are cleared. A
+message that fails alone twice dies when it is redelivered.
 """
 
 from __future__ import annotations
@@ -138,13 +137,11 @@ def _kill(queue: QueueState[Any], offset: Offset, failures: int, most: int) -> S
             raise SinkFailed(family, most)
         return
     yield batch_calls.note_poisoned(keys, offset.query, known.poisoned + 1)
-    number = offset.queues[family].batch
-    error = SparkBatchPoison(
-        f"batch {number} had only this message and failed, like the batches before it that had it"
-    )
+    batch = offset.queues[family].batch
+    why = f"batch {batch} had only this message and failed, like the batches before it that had it"
     for token in offset.tokens(family):
         ids: list[str] = yield batch_calls.given_ids(keys, token)
-        yield from settle.poison(queue, [(message_id, token) for message_id in ids], error)
+        yield from settle.poison(queue, [(message_id, token) for message_id in ids], SparkBatchPoison(why))
 
 
 def take_half(keys: QueueKeys, start: Offset) -> Steps[ClaimedBatch | None]:

@@ -41,16 +41,14 @@ class Heartbeat:
         self._lock = threading.Lock()
         self._kept: dict[QueueKeys, set[str]] = {}
         self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._run, name="rq-dlq leases", daemon=True)
+        self._thread.start()
 
     def keep(self, keys: QueueKeys, tokens: Iterable[str]) -> None:
         """Renew the leases of these tokens now and until they are removed."""
         wanted = list(tokens)
         with self._lock:
             self._kept.setdefault(keys, set()).update(wanted)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="rq-dlq leases", daemon=True)
-                self._thread.start()
         self._renew(keys, wanted)
 
     def drop(self, keys: QueueKeys, tokens: Iterable[str]) -> None:
@@ -61,8 +59,7 @@ class Heartbeat:
     def stop(self) -> None:
         """Stop renewing; held messages lapse unless they are settled."""
         self._stopped.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._thread.join()
 
     def _run(self) -> None:
         while not self._stopped.wait(self._lease / PART / 1000):

@@ -27,11 +27,7 @@ def query_of(token: str) -> str | None:
 
 
 def check_format(offset: object) -> None:
-    """Check that a later version has not stored an offset, of messages or of a history.
-
-    Raises:
-        UpgradeRequired: it has.
-    """
+    """Refuse an offset, of messages or of a history, that a later version has stored."""
     form = isinstance(offset, Mapping) and offset.get("format")
     if isinstance(form, int) and form > FORMAT:  # otherwise the id of an event of a queue "format"
         raise later(f"it has format {form}")
@@ -51,11 +47,7 @@ def is_offset(value: object) -> bool:
 
 
 def family_of(token: str | None, usual: str = "") -> str:
-    """The queue that the token of a row names; `usual`, if it names none.
-
-    Raises:
-        InvalidInput: there is no token, or no queue.
-    """
+    """The queue that the token of a row names; `usual`, if it names none. A row must have one."""
     if token and (family := token.partition("@")[2] or usual):
         return family
     raise InvalidInput(
@@ -96,12 +88,7 @@ class Offset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     @classmethod
     def of(cls, value: Any) -> Self:
-        """Read an offset that Spark has stored.
-
-        Raises:
-            InvalidInput: it belongs to a stream of a history, or to another source.
-            UpgradeRequired: a later version wrote it.
-        """
+        """Read an offset that Spark has stored, maybe of another stream, or by another version."""
         check_format(value)
         if not is_offset(value):
             message = "the checkpoint is not of a stream of messages: another view or source needs a new one"

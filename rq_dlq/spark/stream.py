@@ -41,27 +41,16 @@ class Driver:
 
     def __init__(self, options: StreamOptions, url: str) -> None:
         check_queues(url, options.namespace)
-        self._broker = broker = broker_at(url, options.namespace)
+        self.broker = broker = broker_at(url, options.namespace)
         self.run = broker._run  # the steps of an operation
-        self._options = options
+        self.drawn = secrets.token_hex(6)  # the id of the query, if it is new
         self.backlog = Backlog(options, lambda family: broker.queue(family)._core)
         self.keeper = Heartbeat(broker, options.lease)
         self.query = Query(options, self.backlog, secrets.token_hex(4))
-        self._drawn = secrets.token_hex(6)
         self._beside = ThreadPoolExecutor(1, "rq-dlq claims")
         self._ahead: Future[None] | None = None
         signal.signal(signal.SIGTERM, end_process)
         atexit.register(self.stop)  # the signal may come as Spark's process enters `stop()`
-
-    def initial(self) -> Offset:
-        """The offset of a new query.
-
-        Raises:
-            InvalidInput: a name or a pattern has no queue.
-        """
-        options = self._options
-        known = all_chosen(self._broker.queues(), options.queues, options.shards, whole=True)
-        return Offset(self._drawn, dict.fromkeys(known, Position()), FORMAT)
 
     def advance(self, before: Offset, most: int) -> Offset:
         """The offset of the next batch. While Spark works on it, the one after it is claimed."""
@@ -128,8 +117,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @without_traceback
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, here and below
-        """The offset before the first batch of a new query."""
-        return self._driver.initial().as_json()  # Spark asks twice
+        """The offset before the first batch of a new query. Spark asks twice."""
+        driver, options = self._driver, self._options
+        known = all_chosen(driver.broker.queues(), options.queues, options.shards, whole=True)
+        return Offset(driver.drawn, dict.fromkeys(known, Position()), FORMAT).as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """`maxMessagesPerTrigger`."""
@@ -137,13 +128,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @without_traceback
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Ack all batches up to `start`, which Spark has committed; claim the next one.
-
-        Raises:
-            ConfigurationError: the trigger ends before it has acked.
-            DataLoss: the checkpoint is older than the queue's memory of the query, or the other way round.
-            LeaseLost: another run of the query has begun the batch since.
-        """
+        """Ack all batches up to `start`, which Spark has committed; claim the next one."""
         if not isinstance(limit, ReadMaxRows):  # Spark passes another limit for trigger(once=True)
             raise ConfigurationError(
                 "trigger(once=True) ends before its batch is acked, so the batch would be delivered again: "

@@ -83,12 +83,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @without_traceback
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
-        """The last events of the next batch.
-
-        Raises:
-            DataLoss: events after `start` were dropped before they were read, and `failOnDataLoss` is set.
-            InvalidInput: the checkpoint belongs to another stream.
-        """
+        """The last events of the next batch."""
         _check_form(start)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         return self._broker._run(self._next(start, most))
@@ -148,12 +143,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _check_form(offset: object) -> None:
-    """Check an offset that Spark has stored.
-
-    Raises:
-        InvalidInput: it belongs to a stream of messages, or to another source.
-        UpgradeRequired: a later version wrote it.
-    """
+    """Refuse an offset that Spark has stored for another stream, or by a later version."""
     check_format(offset)
     events = offset.values() if isinstance(offset, Mapping) else [None]
     if not all(isinstance(event_id, str) and is_event_id(event_id) for event_id in events):
