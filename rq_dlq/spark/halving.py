@@ -62,9 +62,6 @@ def narrow(
     Args:
         offset: names the batch that begins.
         suspected: messages at the head of the queue that have one which makes batches fail.
-
-    Raises:
-        SinkFailed: many messages have died, and no batch with rows succeeded since.
     """
     keys, messages = queue.keys, offset.queues[queue.keys.family].messages
     most = max(IN_A_ROW, max_failures)

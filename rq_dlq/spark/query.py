@@ -48,10 +48,6 @@ ANEW = (
 class Query:
     """One run of a streaming query, as steps, which its reader runs beside the driver.
 
-    Args:
-        backlog: the queues to read.
-        run: the id of this run.
-
     Attributes:
         aside: by queue, the tokens of parked halves, whose leases must also be renewed.
     """
@@ -70,20 +66,12 @@ class Query:
         self._ahead: list[ClaimedBatch] = []  # the next batches, if they are claimed already
 
     def advance(self, start: Offset, most: int) -> Steps[Offset]:
-        """Note that all batches up to `start` are done, ack them, and claim the next one.
+        """Note that all batches up to `start`, which Spark has committed, are done, and ack them.
 
-        If `work_ahead` has claimed the next one, the ack is left to its next run.
-
-        Args:
-            start: the last offset that Spark has committed.
-            most: messages in the next batch.
+        If `work_ahead` has claimed the next batch, the ack is left to its next run.
 
         Returns:
-            The offset of the next batch; `start` if no message is ready.
-
-        Raises:
-            DataLoss: the checkpoint is an old copy; or Redis lost data, and `failOnDataLoss` is set.
-            LeaseLost: another run of the query works on the batch that this one began.
+            The offset of the next batch, of so many messages at most; `start` if no message is ready.
         """
         yield from self.backlog.look(start.queues, start.read)
         for family in self.backlog.queues:
@@ -102,11 +90,7 @@ class Query:
         return start.after(batches)
 
     def work_ahead(self, end: Offset, most: int) -> Steps[Offset]:
-        """While Spark works on the batch `end`: ack the ones before it; claim the next one if it filled up.
-
-        Returns:
-            The offset after the claimed batches.
-        """
+        """While Spark works on the batch `end`: ack those before it; claim the next one if it filled up."""
         yield from self._ack()
         if self._is_full and self._is_new and (yield from self.backlog.is_worth_a_batch()):
             self._ahead = yield from self._claim(end, most)
@@ -216,18 +200,7 @@ class Query:
         return batches
 
     def plan(self, start: Offset, end: Offset) -> Steps[list[list[Slice]]]:
-        """Divide the batches of `end` among tasks.
-
-        Args:
-            start: the offset before them.
-            end: their offset.
-
-        Returns:
-            The slices that each task reads.
-
-        Raises:
-            DataLoss: as in `advance`.
-        """
+        """Begin the batches between the two offsets, and divide them among tasks."""
         yield from self.backlog.look(end.queues, end.read)
         slices: list[Slice] = []
         for family in self.backlog.queues:

@@ -28,11 +28,7 @@ logger = logging.getLogger("rq_dlq.spark")
 
 
 def lose(options: StreamOptions, message: str, advice: str) -> None:
-    """End a query that lost something, or, without `failOnDataLoss`, only log it.
-
-    Raises:
-        DataLoss: the option is set.
-    """
+    """End a query that lost something, or, without `failOnDataLoss`, only log it."""
     if options.fail_on_loss:
         raise DataLoss(f"{message}. {advice}")
     logger.warning("%s", message)
@@ -60,10 +56,6 @@ class Subscription(Generic[T]):
         Args:
             known: the queues of the checkpoint.
             read: the queues that the query has read; None: not known yet, so none is missed.
-
-        Raises:
-            DataLoss: one of `read`, or of the option's names, was deleted, and `failOnDataLoss` is set.
-            InvalidInput: the option lacks one of `known`.
         """
         options = self._options
         if strange := {*known}.difference(chosen([*known], options.queues, options.shards)[0]):
