@@ -71,7 +71,7 @@ class Query:
         If `work_ahead` has claimed the next batch, the ack is left to its next run.
 
         Returns:
-            The offset of the next batch, of so many messages at most; `start` if no message is ready.
+            The offset of the next batch, which has at most `most` messages; `start` if none is ready.
         """
         yield from self.backlog.look(start.queues, start.read)
         for family in self.backlog.queues:
