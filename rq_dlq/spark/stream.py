@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from rq_dlq._keys import QueueKeys
 from rq_dlq.errors import ConfigurationError, RqDlqError
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.errors import without_traceback
@@ -43,6 +44,7 @@ class Driver:
         check_queues(url, options.namespace)
         self.broker = broker = broker_at(url, options.namespace)
         self.run = broker._run  # the steps of an operation
+        self._namespace = options.namespace
         self.drawn = secrets.token_hex(6)  # the id of the query, if it is new
         self.backlog = Backlog(options, lambda family: broker.queue(family)._core)
         self.keeper = Heartbeat(broker, options.lease)
@@ -64,8 +66,8 @@ class Driver:
 
     def _work_ahead(self, before: Offset, now: Offset, most: int) -> None:
         self.keep(self.run(self.query.work_ahead(now, most)))
-        for family, queue in self.backlog.queues.items():  # acked
-            self.keeper.drop(queue.keys, before.tokens(family))
+        for family in before.queues:  # acked
+            self.keeper.drop(QueueKeys(self._namespace, family), before.tokens(family))
 
     def stop(self) -> None:
         """Release the batches that are claimed ahead, and stop renewing leases.
@@ -84,8 +86,9 @@ class Driver:
 
     def keep(self, offset: Offset) -> None:
         """Renew the leases of an offset's batches from now."""
-        for family, queue in self.backlog.queues.items():
-            self.keeper.keep(queue.keys, [*offset.tokens(family), *self.query.aside.get(family, ())])
+        for family in offset.queues:
+            tokens = [*offset.tokens(family), *self.query.aside.get(family, ())]
+            self.keeper.keep(QueueKeys(self._namespace, family), tokens)
 
 
 def end_process(*_: object) -> None:
