@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
@@ -76,13 +77,12 @@ def check_held(df: DataFrame | Split, *, url: str | None = None, namespace: str 
         raise InvalidInput(f"check_held() needs the column {', '.join(map(repr, missing))}: pass it through")
     else:
         tokens = [row.batch for row in df.select("batch").distinct().collect()]
-    claims = [(family_of(token), token) for token in tokens]
+    claims = sorted((family_of(token), token) for token in tokens)
     broker = broker_at(resolve(url), namespace)
     check_origin(broker, claims)
     lost = 0
-    for family in dict(claims):
-        keys = broker.queue(family)._core.keys
-        its = [token for owner, token in claims if owner == family]
+    for family, group in groupby(claims, lambda claim: claim[0]):
+        keys, its = broker.queue(family)._core.keys, [token for _, token in group]
         if not broker._run(is_whole(keys, its)):
             rows = df.rows if isinstance(df, Split) else df  # not before: Split notes whether they are used
             some = rows.where(sql.col("batch").isin(its)).groupBy("batch").agg(sql.collect_set("id"))
