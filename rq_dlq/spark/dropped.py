@@ -46,10 +46,7 @@ class DropListener:
                 progress.get("name") or progress["id"], progress["batchId"], late, twice,
             )  # fmt: skip
 
-    def _nothing(self, _: Any) -> None:
-        """Nothing is dropped."""
-
-    onQueryStarted = onQueryIdle = onQueryTerminated = _nothing  # noqa: N815
+    onQueryStarted = onQueryIdle = onQueryTerminated = lambda *_: None  # noqa: N815
 
     class Java:  # noqa: D106 - for py4j
         implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)

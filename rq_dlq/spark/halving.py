@@ -1,18 +1,17 @@
 """Finds the message that makes a batch fail: the batch continues with its first half, then with half of that.
 
-The second half is parked under its own name and becomes the next batch; the half parked last is first. So
-one poison message among n costs log2(n) + 2 failures, and the others are processed once. Halves of several
-queues follow one another.
+The second half is parked under its own name and becomes the next batch; the half parked last is first, and
+only of one queue at a time. So one poison message among n costs log2(n) + 2 failures, and the others are
+processed once.
 
 A message that is left alone is also parked, and the batch continues empty. Only if that succeeds is the
 message tried as its own batch, and it dies only there. So while the sink is down, no message dies. A sink
-that fails only where there are rows would kill one message after another; after a few in a row the query ends
-with an error.
+that fails only where there are rows would kill one after another; after a few in a row the query ends with an
+error.
 
 A driver that is away for longer than its lease leaves no batch to halve: its messages are back in the queue,
-at their old positions. Then the next batch takes half of them (`suspect`). Those that succeed are no longer
-suspected, and the next batch takes half of the rest. A message that fails alone twice dies when it is
-redelivered (`kill_alone`).
+at their old positions. The next batch takes half of these suspects, and those that succeed are cleared. A
+message that fails alone twice dies when it is redelivered.
 """
 
 from __future__ import annotations
@@ -63,67 +62,29 @@ def narrow(
     Args:
         offset: names the batch that begins.
         suspected: messages at the head of the queue that have one which makes batches fail.
-
-    Raises:
-        SinkFailed: as `halve` does.
     """
+    keys, messages = queue.keys, offset.queues[queue.keys.family].messages
     most = max(IN_A_ROW, max_failures)
-    if begun.failures:
-        if begun.half or suspected or begun.in_a_row >= max_failures:
-            yield from halve(queue, offset, begun.failures, half=begun.half, most=most)
-    elif suspected and offset.queues[queue.keys.family].messages == 1 == share_of(suspected):
-        yield from kill_alone(queue, offset, begun.in_a_row, most=most)
+    if not begun.failures:
+        if suspected and messages == 1 == share_of(suspected) and (yield from _fails_alone(keys, offset)):
+            yield from _kill(queue, offset, begun.in_a_row, most)
+    elif begun.half or suspected or begun.in_a_row >= max_failures:
+        held = sum((yield from held_by(keys, offset.tokens(keys.family))))
+        if begun.half and held == 1 == messages:
+            yield from _kill(queue, offset, begun.failures, most)
+        elif held:
+            yield from _halve(keys, offset, begun.failures, held)
+        elif messages:  # the lease has ended, and they are back in the queue
+            yield from _suspect(keys, offset, messages)
 
 
 def in_turn(start: Offset, limits: Mapping[str, int], suspected: Mapping[str, int]) -> dict[str, int]:
     """The limit of one queue, each in its turn, so that the poison of one takes no others along."""
-    ready = [family for family, limit in limits.items() if limit]
-    if not ready:
+    if not limits:
         return {}
-    turn = min(ready, key=lambda family: start.position(family).batch)
+    turn = min(limits, key=lambda family: start.position(family).batch)
     some = suspected.get(turn, 0)
     return {turn: min(limits[turn], share_of(some)) if some else limits[turn]}
-
-
-def halve(queue: QueueState[Any], offset: Offset, failures: int, *, half: bool, most: int) -> Steps[None]:
-    """Reduce a queue's last batch to its first half; a message that is alone in a parked batch dies.
-
-    Args:
-        offset: names the batch.
-        failures: of the batch, so far.
-        half: the batch was parked before.
-        most: messages that die in a row.
-
-    Raises:
-        SinkFailed: that many have died, and no batch with rows succeeded since; every second time, so that
-            the message is tried again in between.
-    """
-    keys, family = queue.keys, queue.keys.family
-    number, tokens = offset.queues[family].batch, offset.tokens(family)
-    held = yield from held_by(keys, tokens)
-    if half and sum(held) == 1 == offset.queues[family].messages:
-        yield from _kill(queue, offset, tokens[held.index(1)], failures, most)
-    elif not any(held):  # the lease has ended
-        yield from suspect(queue, offset)
-    else:
-        depth = max((yield from halves(keys, offset)), default=-1) + 1
-        kept = yield from halve_batch(keys, tokens, _name(offset, depth))
-        logger.warning(
-            "%s: batch %d failed %d times; it continues with %d of its %d messages, the rest follows",
-            family, number, failures, kept, sum(held),
-        )  # fmt: skip
-
-
-def suspect(queue: QueueState[Any], offset: Offset) -> Steps[None]:
-    """Suspect the messages of a queue's last batch, which are back in the queue."""
-    family = queue.keys.family
-    number, messages = offset.queues[family].batch, offset.queues[family].messages
-    if messages:
-        yield batch_calls.note_suspected(queue.keys, offset.query, messages)
-        logger.warning(
-            "%s: batch %d failed, and its lease has ended; the next one takes %d of its %d messages",
-            family, number, share_of(messages), messages,
-        )  # fmt: skip
 
 
 def share_of(suspected: int) -> int:
@@ -131,31 +92,41 @@ def share_of(suspected: int) -> int:
     return max(1, suspected // 2)
 
 
-def kill_alone(queue: QueueState[Any], offset: Offset, failures: int, *, most: int) -> Steps[None]:
-    """Note that a message begins as the only one of its batch; if it has failed alone too often, it dies.
+def _halve(keys: QueueKeys, offset: Offset, failures: int, held: int) -> Steps[None]:
+    family = keys.family
+    depth = max((yield from halves(keys, offset)), default=-1) + 1
+    kept = yield from halve_batch(keys, offset.tokens(family), _name(offset, depth))
+    logger.warning(
+        "%s: batch %d failed %d times; it continues with %d of its %d messages, the rest follows",
+        family, offset.queues[family].batch, failures, kept, held,
+    )  # fmt: skip
 
-    Args:
-        offset: names the batch.
-        failures: of the query, in a row.
-        most: messages that die in a row.
 
-    Raises:
-        SinkFailed: as `halve` does.
-    """
-    keys, family = queue.keys, queue.keys.family
+def _suspect(keys: QueueKeys, offset: Offset, messages: int) -> Steps[None]:
+    yield batch_calls.note_suspected(keys, offset.query, messages)
+    logger.warning(
+        "%s: batch %d failed, and its lease has ended; the next one takes %d of its %d messages",
+        keys.family, offset.queues[keys.family].batch, share_of(messages), messages,
+    )  # fmt: skip
+
+
+def _fails_alone(keys: QueueKeys, offset: Offset) -> Steps[bool]:
+    """Whether the only message of the batch has failed alone too often; if not, note that it begins alone."""
     known: batch_calls.Progress = yield batch_calls.progress(keys, offset.query)
-    (token,) = offset.tokens(family)
+    (token,) = offset.tokens(keys.family)
     (message_id,) = yield batch_calls.given_ids(keys, token)
     count, _, alone = known.alone.partition(" ")
     times = int(count) if alone == message_id else 0
     if times < TIMES_ALONE:
         yield batch_calls.note_alone(keys, offset.query, times + 1, message_id)
-    else:
-        yield from _kill(queue, offset, token, failures, most)
+    return times >= TIMES_ALONE
 
 
-def _kill(queue: QueueState[Any], offset: Offset, token: str, failures: int, most: int) -> Steps[None]:
-    """Make a dead letter of the message that is alone in its batch."""
+def _kill(queue: QueueState[Any], offset: Offset, failures: int, most: int) -> Steps[None]:
+    """Make a dead letter of the only message of the batch.
+
+    If too many have died, every second time is an error, so that the message is tried again in between.
+    """
     keys, family = queue.keys, queue.keys.family
     known: batch_calls.Progress = yield batch_calls.progress(keys, offset.query)
     if known.poisoned >= most:
@@ -163,22 +134,21 @@ def _kill(queue: QueueState[Any], offset: Offset, token: str, failures: int, mos
             raise SinkFailed(family, most)
         return
     yield batch_calls.note_poisoned(keys, offset.query, known.poisoned + 1)
-    ids: list[str] = yield batch_calls.given_ids(keys, token)
-    number = offset.queues[family].batch
-    error = SparkBatchPoison(
-        f"batch {number} had only this message and failed, like the batches before it that had it"
-    )
-    yield from settle.poison(queue, [(message_id, token) for message_id in ids], error)
+    batch = offset.queues[family].batch
+    why = f"batch {batch} had only this message and failed, like the batches before it that had it"
+    for token in offset.tokens(family):
+        ids: list[str] = yield batch_calls.given_ids(keys, token)
+        yield from settle.poison(queue, [(message_id, token) for message_id in ids], SparkBatchPoison(why))
 
 
-def take_half(keys: QueueKeys, offset: Offset, number: int) -> Steps[ClaimedBatch]:
-    """The half parked last becomes the batch with this number; an empty batch if none is parked."""
-    waiting = yield from halves(keys, offset)
+def take_half(keys: QueueKeys, start: Offset) -> Steps[ClaimedBatch | None]:
+    """The half parked last becomes the next batch after `start`; None: no half is parked."""
+    waiting = yield from halves(keys, start)
     if not waiting:
-        return ClaimedBatch(offset.name(number), keys.family)
+        return None
     _, half = waiting.popitem()
-    yield batch_calls.note_half(keys, offset.query, number)
-    yield from rename_batch(keys, half, offset.name(number))
+    yield batch_calls.note_half(keys, start.query, start.position(keys.family).batch + 1)
+    yield from rename_batch(keys, half, start.next(keys.family))
     return half
 
 

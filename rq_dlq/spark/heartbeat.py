@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rq_dlq.core.batches import batches
@@ -41,19 +40,16 @@ class Heartbeat:
         self._lock = threading.Lock()
         self._kept: dict[QueueKeys, set[str]] = {}
         self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._run, name="rq-dlq leases", daemon=True)
+        self._thread.start()
 
-    def keep(self, keys: QueueKeys, tokens: Iterable[str]) -> None:
+    def keep(self, keys: QueueKeys, tokens: list[str]) -> None:
         """Renew the leases of these tokens now and until they are removed."""
-        wanted = list(tokens)
         with self._lock:
-            self._kept.setdefault(keys, set()).update(wanted)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="rq-dlq leases", daemon=True)
-                self._thread.start()
-        self._renew(keys, wanted)
+            self._kept.setdefault(keys, set()).update(tokens)
+        self._renew(keys, tokens)
 
-    def drop(self, keys: QueueKeys, tokens: Iterable[str]) -> None:
+    def drop(self, keys: QueueKeys, tokens: list[str]) -> None:
         """Stop renewing the leases of these tokens."""
         with self._lock:
             self._kept.get(keys, set()).difference_update(tokens)
@@ -61,8 +57,7 @@ class Heartbeat:
     def stop(self) -> None:
         """Stop renewing; held messages lapse unless they are settled."""
         self._stopped.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._thread.join()
 
     def _run(self) -> None:
         while not self._stopped.wait(self._lease / PART / 1000):

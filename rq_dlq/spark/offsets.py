@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 from msgspec.structs import replace
 
-from rq_dlq.core.batches.batches import token_of
+from rq_dlq.core.batches.batches import tokens_at
 from rq_dlq.errors import InvalidInput, UpgradeRequired
 from rq_dlq.values.version import __version__
 
 if TYPE_CHECKING:
-    from rq_dlq._keys import QueueKeys
-    from rq_dlq.core.batches import calls as batch_calls
+    from rq_dlq.core.batches.batches import ClaimedBatch
 
 FORMAT = 1  # the format of the text that Spark stores
-_OF_A_QUERY = re.compile(r"(([^.@]+)\.[0-9]+)\.[0-9]+@")  # see `Offset.name` and `token_of`
+_OF_A_QUERY = re.compile(r"([^.@]+)\.[0-9]+\.[0-9]+@")  # see `Offset.next` and `token_of`
 
 
 def query_of(token: str) -> str | None:
     """The query that has a claim with this token in a batch; None: no query has."""
     found = _OF_A_QUERY.match(token)
-    return found and found[2]
-
-
-def batch_of(token: str) -> str | None:
-    """The name of the batch of a query that has a claim with this token; None: no query has."""
-    found = _OF_A_QUERY.match(token)
     return found and found[1]
 
 
 def check_format(offset: object) -> None:
-    """Check that a later version has not stored an offset, of messages or of a history.
-
-    Raises:
-        UpgradeRequired: it has.
-    """
+    """Refuse an offset, of messages or of a history, that a later version has stored."""
     form = isinstance(offset, Mapping) and offset.get("format")
     if isinstance(form, int) and form > FORMAT:  # otherwise the id of an event of a queue "format"
         raise later(f"it has format {form}")
@@ -59,11 +47,7 @@ def is_offset(value: object) -> bool:
 
 
 def family_of(token: str | None, usual: str = "") -> str:
-    """The queue that the token of a row names; `usual`, if it names none.
-
-    Raises:
-        InvalidInput: there is no token, or no queue.
-    """
+    """The queue that the token of a row names; `usual`, if it names none. A row must have one."""
     if token and (family := token.partition("@")[2] or usual):
         return family
     raise InvalidInput(
@@ -104,12 +88,7 @@ class Offset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     @classmethod
     def of(cls, value: Any) -> Self:
-        """Read an offset that Spark has stored.
-
-        Raises:
-            InvalidInput: it belongs to a stream of a history, or to another source.
-            UpgradeRequired: a later version wrote it.
-        """
+        """Read an offset that Spark has stored, maybe of another stream, or by another version."""
         check_format(value)
         if not is_offset(value):
             message = "the checkpoint is not of a stream of messages: another view or source needs a new one"
@@ -133,39 +112,26 @@ class Offset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         """The last batch of a queue."""
         return self.queues.get(family, Position())
 
-    def after(self, batches: Mapping[str, Position]) -> Self:
-        """The offset after these batches."""
+    def after(self, batches: Sequence[ClaimedBatch]) -> Self:
+        """The offset after these batches, the next of their queues."""
         if not batches:
             return self
-        known = {
-            family: replace(last, before=self.position(family).claims) for family, last in batches.items()
-        }
-        return replace(self, queues={**self.queues, **known}, format=FORMAT)
+        queues = dict(self.queues)
+        for batch in batches:
+            last = self.position(batch.family)
+            queues[batch.family] = Position(last.batch + 1, len(batch.sizes), batch.messages, last.claims)
+        return replace(self, queues=queues, format=FORMAT)
 
-    def name(self, number: int) -> str:
-        """The name of a batch."""
-        return f"{self.query}.{number}"
+    def next(self, family: str) -> str:
+        """The name of a queue's next batch."""
+        return f"{self.query}.{self.position(family).batch + 1}"
 
     def tokens(self, family: str) -> list[str]:
         """The tokens of a queue's last batch."""
         last = self.position(family)
-        return self._tokens(family, last.batch, last.claims)
+        return tokens_at(f"{self.query}.{last.batch}*{last.claims}", family)
 
     def tokens_before(self, family: str) -> list[str]:
         """The tokens of the batch before it."""
         last = self.position(family)
-        return self._tokens(family, last.batch - 1, last.before)
-
-    def _tokens(self, family: str, batch: int, count: int) -> list[str]:
-        return [token_of(self.name(batch), family, number) for number in range(count)]
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A batch that is noted as done, and must be acked; `known`: the progress of the query before."""
-
-    query: str
-    keys: QueueKeys
-    batch: int
-    tokens: list[str]
-    known: batch_calls.Progress
+        return tokens_at(f"{self.query}.{last.batch - 1}*{last.before}", family)

@@ -11,37 +11,34 @@ restarted query finds the batch by its name, with the same messages in it.
    `advance` has little to do.
 3. A query that dies leaves its batches leased. If it restarts within the lease, it finds the same messages
    by their names. If it restarts later, the batch is empty, and the messages arrive in a later one.
-4. A batch that an earlier run of the query began has failed. If the query fails too often in a row, the batch
-   is halved, or, if its lease has ended, the next one is smaller. So is a half that fails once (`halving`). A
-   message that fails alone is poison, if an empty batch succeeds.
+4. A batch that an earlier run of the query began has failed. If the query fails too often in a row, `halving`
+   finds the message that makes it fail.
 """
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.batches.batches import ack_batch, claim_batch, find_batch, held_by, sizes_of, withdraw_batch
 from rq_dlq.core.batches.renewal import Renewal
 from rq_dlq.errors import DataLoss, LeaseLost
-from rq_dlq.spark.backlog import Backlog
 from rq_dlq.spark.halving import halves, in_turn, narrow, take_half
 from rq_dlq.spark.heartbeat import warn_of_lost
-from rq_dlq.spark.offsets import Done, Position
 from rq_dlq.spark.options import shard_of
 from rq_dlq.spark.partitions import Slice, dealt
+from rq_dlq.spark.subscription import lose
 
 if TYPE_CHECKING:
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.batches.batches import ClaimedBatch
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.spark.offsets import Offset
     from rq_dlq.spark.options import StreamOptions
-    from rq_dlq.spark.subscription import Subscription
+    from rq_dlq.spark.subscription import Backlog
 
-logger = logging.getLogger("rq_dlq.spark")
+LOOK = 250  # milliseconds between two looks at idle queues: Spark would ask 90 times a second
 ANEW = (
     "a new checkpoint and a new prefix for what the sink writes, since epochs begin again at 0 (epoch_key() "
     "makes names that do not)"
@@ -51,116 +48,93 @@ ANEW = (
 class Query:
     """One run of a streaming query, as steps, which its reader runs beside the driver.
 
-    Args:
-        subscription: the queues to read.
-        run: the id of this run.
-
     Attributes:
         aside: by queue, the tokens of parked halves, whose leases must also be renewed.
-        backlog: the ready messages.
     """
 
-    def __init__(self, options: StreamOptions, subscription: Subscription[QueueState[Any]], run: str) -> None:
+    def __init__(self, options: StreamOptions, backlog: Backlog, run: str) -> None:
         self._options = options
+        self.backlog = backlog
         self.aside: dict[str, list[str]] = {}
-        self.backlog = Backlog(options, subscription)
-        self._subscription = subscription
         self._run = run
-        self._done: dict[str, int] = {}  # by queue, the last batch that is done, as far as this run has read
+        self._done: dict[str, int] = {}  # by queue, the last batch that this run has noted as done
         self._begun: dict[str, int] = {}  # by queue, the last batch that this run has planned
         self._is_new = False  # the next batch is not one of an earlier run, and not a half
-        self._to_ack: list[Done] = []
+        self._to_ack: list[tuple[Offset, QueueKeys, batch_calls.Progress]] = []  # with the progress before
         self._is_full = False  # more may be ready than the last batch took
         self._suspected: dict[str, int] = {}  # by queue, how many messages have one that makes batches fail
-        self._ahead: dict[str, Position] = {}  # the next batches, if they are claimed already
+        self._ahead: list[ClaimedBatch] = []  # the next batches, if they are claimed already
 
     def advance(self, start: Offset, most: int) -> Steps[Offset]:
-        """Note that all batches up to `start` are done, ack them, and claim the next one.
+        """Note that all batches up to `start`, which Spark has committed, are done, and ack them.
 
-        If `work_ahead` has claimed the next one, the ack is left to its next run.
-
-        Args:
-            start: the last offset that Spark has committed.
-            most: messages in the next batch.
+        If `work_ahead` has claimed the next batch, the ack is left to its next run.
 
         Returns:
-            The offset of the next batch; `start` if no message is ready.
-
-        Raises:
-            DataLoss: the checkpoint is an old copy; or Redis lost data, and `failOnDataLoss` is set.
-            LeaseLost: another run of the query works on the batch that this one began.
+            The offset of the next batch, which has at most `most` messages; `start` if none is ready.
         """
-        yield from self._subscription.look(start.queues, start.read)
-        for family in self._queues:
-            yield from self._finish(start, family, start.position(family))
-        batches, self._ahead = self._ahead, {}
+        yield from self.backlog.look(start.queues, start.read)
+        for family in self.backlog.queues:
+            yield from self._finish(start, family)
+        batches, self._ahead = self._ahead, []
         if not batches:
             yield from self._ack()
             batches = yield from self._waiting_batches(start)
         if not batches:
             if not (yield from self.backlog.is_worth_a_batch()):
-                yield self.backlog.pause()
+                yield self.backlog.pause(LOOK)
                 return start
             batches = yield from self._claim(start, most, wait=self._options.max_wait)
             if not (batches or self.backlog.is_alone or self.backlog.is_bounded):
-                yield self.backlog.pause()
+                yield self.backlog.pause(LOOK)
         return start.after(batches)
 
     def work_ahead(self, end: Offset, most: int) -> Steps[Offset]:
-        """While Spark works on the batch `end`: ack the ones before it; claim the next one if it filled up.
-
-        Returns:
-            The offset after the claimed batches.
-        """
+        """While Spark works on the batch `end`: ack those before it; claim the next one if it filled up."""
         yield from self._ack()
         if self._is_full and self._is_new and (yield from self.backlog.is_worth_a_batch()):
             self._ahead = yield from self._claim(end, most)
         return end.after(self._ahead)
 
-    def release_ahead(self, end: Offset) -> Steps[None]:
-        """Release the batches that `work_ahead` claimed after `end`: Spark does not have their offsets."""
-        ahead, self._ahead = self._ahead, {}
-        for family, queue in self._queues.items():
-            if family in ahead:
-                yield from withdraw_batch(queue, end.name(ahead[family].batch))
+    def release_ahead(self) -> Steps[None]:
+        """Release the batches that `work_ahead` claimed: Spark does not have their offsets."""
+        ahead, self._ahead = self._ahead, []
+        for batch in ahead:
+            if queue := self.backlog.queues.get(batch.family):
+                yield from withdraw_batch(queue, batch.name)
 
-    @property
-    def _queues(self) -> Mapping[str, QueueState[Any]]:
-        return self._subscription.queues
-
-    def _finish(self, start: Offset, family: str, last: Position) -> Steps[None]:
-        if last.batch <= self._done.get(family, 0):
+    def _finish(self, start: Offset, family: str) -> Steps[None]:
+        keys, batch = self.backlog.queues[family].keys, start.position(family).batch
+        if batch <= self._done.get(family, 0):
             return
-        keys = self._queues[family].keys
         known: batch_calls.Progress = yield batch_calls.progress(keys, start.query)
-        if known.done not in {last.batch - 1, last.batch}:
-            self._lost(family, last.batch, known.done)
-        begun = self._begun.get(family) == last.batch
+        if known.done not in {batch - 1, batch}:
+            self._lost(family, batch, known.done)
+        begun = self._begun.get(family) == batch
         # Note it before the ack: a run that begins the batch now must not take its rest for the whole.
-        noted: batch_calls.Noted = yield batch_calls.note_done(
-            keys, start.query, last.batch, run=self._run if begun else ""
-        )
+        run = self._run if begun else ""
+        noted: batch_calls.Noted = yield batch_calls.note_done(keys, start.query, batch, run=run)
         if noted.batch < 0:
             raise LeaseLost(
-                f"another run of this query has begun batch {last.batch} of queue {family!r} again, so this "
-                "run does not ack it: two drivers use the same checkpoint: stop one of them"
+                f"another run of this query has begun batch {batch} of queue {family!r} again, so this run "
+                "does not ack it: two drivers use the same checkpoint: stop one of them"
             )
-        self._done[family], self._suspected[family] = noted
-        self._to_ack.append(Done(start.query, keys, last.batch, start.tokens(family), known))
+        self._done[family], self._suspected[family] = batch, noted.suspected
+        self._to_ack.append((start, keys, known))
         if not begun:  # an earlier run may have died while it acked
             yield from ack_batch(keys, start.tokens_before(family))
 
     def _ack(self) -> Steps[None]:
         """Ack the batches that are done."""
         while self._to_ack:
-            done = self._to_ack[0]
-            keys, known = done.keys, done.known
-            acked = yield from ack_batch(keys, done.tokens)
+            done, keys, known = self._to_ack[0]
+            batch = done.position(keys.family).batch
+            acked = yield from ack_batch(keys, done.tokens(keys.family))
             if acked and known.poisoned:
                 yield batch_calls.note_poisoned(keys, done.query, 0)
             # Otherwise an earlier run may have acked, or the queue was deleted.
-            if known.held > acked and known.done == done.batch - 1 and keys.family in self._queues:
-                warn_of_lost(keys.family, f"batch {done.batch}", known.held - acked)
+            if known.held > acked and known.done == batch - 1 and keys.family in self.backlog.queues:
+                warn_of_lost(keys.family, f"batch {batch}", known.held - acked)
             self._to_ack.pop(0)
 
     def _lost(self, family: str, batch: int, done: int | None) -> None:
@@ -171,58 +145,47 @@ class Query:
                 f"checkpoint, or {ANEW}"
             )
         known = f"only batch {done}" if done else "no batch of this query"
-        message = (
+        lose(
+            self._options,
             f"the checkpoint is at batch {batch} of queue {family!r}, but the queue knows {known}: "
-            "Redis has lost data, or the query did not run for more than 30 days"
+            "Redis has lost data, or the query did not run for more than 30 days",
+            f"Use {ANEW}; or, if this checkpoint is the newest, set failOnDataLoss=false to continue from "
+            "here",
         )
-        if self._options.fail_on_loss:
-            raise DataLoss(
-                f"{message}. Use {ANEW}; or, if this checkpoint is the newest, set failOnDataLoss=false to "
-                "continue from here"
-            )
-        logger.warning("%s", message)
 
-    def _next(self, offset: Offset, family: str) -> int:
-        return max(offset.position(family).batch, self._done.get(family, 0)) + 1
-
-    def _waiting_batches(self, start: Offset) -> Steps[dict[str, Position]]:
+    def _waiting_batches(self, start: Offset) -> Steps[list[ClaimedBatch]]:
         """Batches that an earlier run claimed but did not store; otherwise a parked half, of one queue alone.
 
         With halves of several queues in a batch, the poison message of one would take others along.
         """
+        found: list[ClaimedBatch] = []
         if self._is_new:
-            return {}
-        numbers = {family: self._next(start, family) for family in self._queues}
-        found: dict[str, Position] = {}
-        for family, number in numbers.items():
-            batch = yield from find_batch(self._queues[family].keys, start.name(number))
+            return found
+        for family, queue in self.backlog.queues.items():
+            batch = yield from find_batch(queue.keys, start.next(family))
             if batch.messages:
-                found[family] = Position(number, len(batch.sizes), batch.messages)
-        for family, number in numbers.items() if not found else ():
-            half = yield from take_half(self._queues[family].keys, start, number)
-            if half.messages:
-                return {family: Position(number, len(half.sizes), half.messages)}
+                found.append(batch)
+        for queue in self.backlog.queues.values() if not found else ():
+            if half := (yield from take_half(queue.keys, start)):
+                return [half]
         self._is_new = not found
         return found
 
-    def _claim(self, start: Offset, most: int, wait: int = 0) -> Steps[dict[str, Position]]:
+    def _claim(self, start: Offset, most: int, wait: int = 0) -> Steps[list[ClaimedBatch]]:
         """Claim the batches after `start`; a single queue waits this many milliseconds for a message."""
-        limits, queues = (yield from self.backlog.limits(most)), self._queues
-        limits = {family: limit for family, limit in limits.items() if family in queues}
+        limits = yield from self.backlog.limits(most)
         narrowed = any(self._suspected.values())
         if narrowed:
             limits = in_turn(start, limits, self._suspected)
         most_bytes = self._options.max_bytes or math.inf
         renewal = Renewal(self._options.lease)
-        batches: dict[str, Position] = {}
-        size = 0
-        for family, limit in limits.items():
-            if not limit:
+        batches: list[ClaimedBatch] = []
+        for family, queue in self.backlog.queues.items():  # `plan` may find others meanwhile
+            if not (limit := limits.get(family)):
                 continue
-            number = self._next(start, family)
             batch = yield from claim_batch(
-                queues[family],
-                start.name(number),
+                queue,
+                start.next(family),
                 limit=limit,
                 size=most_bytes * limit / sum(limits.values()),
                 lease=self._options.lease,
@@ -230,44 +193,32 @@ class Query:
                 renewal=renewal,
             )
             if batch.messages:
-                batches[family] = Position(number, len(batch.sizes), batch.messages)
-            size += batch.bytes
+                batches.append(batch)
             self.backlog.note(family, batch.messages)
-        messages = sum(position.messages for position in batches.values())
+        messages, size = sum(batch.messages for batch in batches), sum(batch.bytes for batch in batches)
         self._is_full = not narrowed and (messages >= most or size >= most_bytes)
         return batches
 
     def plan(self, start: Offset, end: Offset) -> Steps[list[list[Slice]]]:
-        """Divide the batches of `end` among tasks.
-
-        Args:
-            start: the offset before them.
-            end: their offset.
-
-        Returns:
-            The slices that each task reads.
-
-        Raises:
-            DataLoss: as in `advance`.
-        """
-        yield from self._subscription.look(end.queues, end.read)
+        """Begin the batches between the two offsets, and divide them among tasks."""
+        yield from self.backlog.look(end.queues, end.read)
         slices: list[Slice] = []
-        for family in self._queues:
-            if start.position(family) != (last := end.position(family)):
-                yield from self._begin(end, family, last)
+        for family in self.backlog.queues:
+            if start.position(family) != end.position(family):
+                yield from self._begin(end, family)
                 slices += yield from self._slices(end, family)
         return dealt(slices, self._options.partitions, self._options.cores)
 
-    def _begin(self, end: Offset, family: str, last: Position) -> Steps[None]:
-        if self._begun.get(family) == last.batch:
+    def _begin(self, end: Offset, family: str) -> Steps[None]:
+        queue, batch = self.backlog.queues[family], end.position(family).batch
+        if self._begun.get(family) == batch:
             return
-        self._begun[family] = last.batch
-        queue = self._queues[family]
+        self._begun[family] = batch
         begun: batch_calls.Begun = yield batch_calls.begin_batch(
-            queue.keys, end.query, batch=last.batch, run=self._run
+            queue.keys, end.query, batch=batch, run=self._run
         )
-        if begun.done != last.batch - 1:
-            self._lost(family, last.batch, begun.done)
+        if begun.done != batch - 1:
+            self._lost(family, batch, begun.done)
         else:
             if family not in self._done:
                 yield from ack_batch(queue.keys, end.tokens_before(family))
@@ -278,7 +229,7 @@ class Query:
             self.aside[family] = [token for half in waiting.values() for token in half.tokens]
 
     def _slices(self, end: Offset, family: str) -> Steps[list[Slice]]:
-        keys, tokens = self._queues[family].keys, end.tokens(family)
+        keys, tokens = self.backlog.queues[family].keys, end.tokens(family)
         places = yield from sizes_of(keys, tokens)
         held = yield from held_by(keys, tokens)
         yield batch_calls.note_held(keys, end.query, sum(held))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 
 from rq_dlq.core.batches import calls as batch_calls
-from rq_dlq.core.batches.batches import count_lost, held_by, token_of
-from rq_dlq.core.batches.renewal import PAGE
+from rq_dlq.core.batches.batches import count_lost, held_by
 from rq_dlq.errors import InvalidInput, LeaseLost
 from rq_dlq.spark.brokers import USUAL_NAMESPACE, broker_at, resolve
-from rq_dlq.spark.offsets import batch_of, family_of
+from rq_dlq.spark.offsets import family_of
 from rq_dlq.spark.queues import check_origin
 from rq_dlq.spark.schemas import WHOSE
 from rq_dlq.spark.send import QUERY
@@ -78,14 +77,12 @@ def check_held(df: DataFrame | Split, *, url: str | None = None, namespace: str 
         raise InvalidInput(f"check_held() needs the column {', '.join(map(repr, missing))}: pass it through")
     else:
         tokens = [row.batch for row in df.select("batch").distinct().collect()]
-    by_family: defaultdict[str, list[str]] = defaultdict(list)
-    for token in tokens:
-        by_family[family_of(token)].append(token)
+    claims = sorted((family_of(token), token) for token in tokens)
     broker = broker_at(resolve(url), namespace)
-    check_origin(broker, [(family, token) for family in by_family for token in by_family[family]])
+    check_origin(broker, claims)
     lost = 0
-    for family, its in by_family.items():
-        keys = broker.queue(family)._core.keys
+    for family, group in groupby(claims, lambda claim: claim[0]):
+        keys, its = broker.queue(family)._core.keys, [token for _, token in group]
         if not broker._run(is_whole(keys, its)):
             rows = df.rows if isinstance(df, Split) else df  # not before: Split notes whether they are used
             some = rows.where(sql.col("batch").isin(its)).groupBy("batch").agg(sql.collect_set("id"))
@@ -99,17 +96,7 @@ def check_held(df: DataFrame | Split, *, url: str | None = None, namespace: str 
 
 
 def is_whole(keys: QueueKeys, tokens: Sequence[str]) -> Steps[bool]:
-    """Whether the batch of a query holds all messages that it must hold, by its counters; False: unknown."""
-    batches = {batch_of(token) for token in tokens}
-    if len(batches) != 1 or (batch := batches.pop()) is None:
-        return False
+    """Whether these claims of a query's batch hold all that it must hold, by its counters; False: unknown."""
+    batch, *others = {token.partition("@")[0].rpartition(".")[0] for token in tokens}
     known: batch_calls.Progress = yield batch_calls.progress(keys, batch.partition(".")[0])
-    if known.held <= 0:
-        return False
-    held, first = 0, 0
-    while held < known.held:
-        page = yield from held_by(keys, [token_of(batch, keys.family, first + n) for n in range(PAGE)])
-        if not any(page):
-            return False
-        held, first = held + sum(page), first + PAGE
-    return True
+    return not others and 0 < known.held <= sum((yield from held_by(keys, tokens)))

@@ -73,7 +73,7 @@ class RqDlqSource(DataSource):
             ConfigurationError: this Spark is too old.
         """
         check_version(STREAMS, "reading a queue as a stream")
-        from rq_dlq.spark.handled import columns_to_read  # noqa: PLC0415 - each side imports what it needs
+        from rq_dlq.spark.split import columns_to_read  # noqa: PLC0415 - each side imports what it needs
         from rq_dlq.spark.stream import RefusedStream, StreamReader  # noqa: PLC0415 - new bases in 4.2
         from rq_dlq.spark.stream_history import HistoryStreamReader  # noqa: PLC0415
 

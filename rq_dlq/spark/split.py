@@ -1,9 +1,15 @@
-"""Handlers that fail by row: `by_row` and `by_batch` catch errors, `split` separates the rows."""
+"""Handlers that fail by row: `by_row` and `by_batch` catch errors, `split` separates the rows.
+
+The option `handler` of a stream names one, since options are texts, and each task imports it. With
+`mapInArrow` a row goes from Python to the JVM, back to the handler, and to the JVM again; with the option it
+goes once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -14,12 +20,15 @@ from pyspark.sql.types import StructType
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.arrow import arrow_schema, check_whole, has_whole
 from rq_dlq.spark.brokers import USUAL_NAMESPACE
-from rq_dlq.spark.schemas import BAD, ERROR, WHOSE, check_output, columns_of
+from rq_dlq.spark.columns import MessageColumns
+from rq_dlq.spark.schemas import BAD, ERROR, WHOSE, check_output, chosen_of, columns_of, schema_of
 from rq_dlq.spark.send import ROOT, SPLIT
 from rq_dlq.values.failure import Cause
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from rq_dlq.spark.options import StreamOptions
 
     Row: TypeAlias = dict[str, Any]
 
@@ -170,13 +179,13 @@ def by_row(function: Callable[[Row], Mapping[str, Any]], schema: StructType | st
         made["id"], made["batch"] = row["id"], row["batch"]
         return made
 
-    def handle(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        read = _in_halves(batch, lambda part: [outcome(row) for row in _rows_of(part)], _all_failed)
-        rows = [row for part in read for row in part]
-        yield from _in_halves(rows, as_arrow, lambda one, error: as_arrow([_failed(one[0], error)]))
-
     def as_arrow(rows: list[Row]) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist(rows, columns)
+
+    def handle(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        read = _in_halves(batch, lambda part: [outcome(row) for row in _rows_of(part)], _all_failed)
+        rows = [row for part in read for row in part]
+        return _in_halves(rows, as_arrow, lambda one, error: as_arrow([_failed(one[0], error)]))
 
     return Handler(said, handle)
 
@@ -235,7 +244,7 @@ class Handler:
     """What `by_row` and `by_batch` return: a function for `mapInArrow`, and the columns of its output."""
 
     columns: str
-    handle: Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
+    handle: Callable[[pa.RecordBatch], list[pa.RecordBatch]]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Handle each batch; parts that were handled separately are joined again."""
@@ -247,19 +256,15 @@ class Handler:
             yield pa.concat_batches(self.handle(batch))
 
 
-def _in_halves(rows: Rows, make: Callable[[Rows], R], fail: Callable[[Rows, Exception], R]) -> Iterator[R]:
+def _in_halves(rows: Rows, make: Callable[[Rows], R], fail: Callable[[Rows, Exception], R]) -> list[R]:
     """The result of rows. If some fail, the result has several parts, and the failing rows fail alone."""
     try:
-        made = make(rows)
+        return [make(rows)]
     except Exception as error:  # noqa: BLE001 - rows fail, not the task
-        if len(rows) > 1:
-            middle = len(rows) // 2
-            for half in (rows[:middle], rows[middle:]):
-                yield from _in_halves(half, make, fail)
-        else:
-            yield fail(rows, error)
-    else:
-        yield made
+        if len(rows) <= 1:
+            return [fail(rows, error)]
+    middle = len(rows) // 2
+    return [part for half in (rows[:middle], rows[middle:]) for part in _in_halves(half, make, fail)]
 
 
 def _rows_of(batch: pa.RecordBatch) -> list[Row]:
@@ -284,3 +289,41 @@ def _all_failed(rows: pa.RecordBatch, error: Exception) -> list[Row]:
 def _failed(row: Row, error: Exception) -> Row:
     cause = Cause.of(error)
     return {name: row[name] for name in WHOSE} | dict(zip(ERROR, (cause.type, cause.message), strict=True))
+
+
+def columns_to_read(options: StreamOptions, schema: StructType) -> MessageColumns:
+    """The columns that a task reads: the handler's input, or those of the stream."""
+    if not options.handler:
+        return MessageColumns(schema)
+    names = dict.fromkeys((*WHOSE, *options.handler_columns))
+    return MessageColumns(chosen_of(names, schema_of(options.view), options.view))
+
+
+def check_handler(name: str, schema: StructType) -> None:
+    """Check a handler on the driver, before a batch begins. What only tasks can import is left to them."""
+    try:
+        import_module(name.partition(":")[0])
+    except Exception:  # noqa: BLE001 - Spark sends --py-files to tasks alone
+        return
+    handler_of(name, schema)
+
+
+def handler_of(name: str, schema: StructType) -> Handler:
+    """Import `module:function`. Its columns must be those of the stream: a batch without rows fails, too."""
+    module, _, attribute = name.partition(":")
+    try:
+        found: object = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise InvalidInput(
+            f"option handler: cannot import {name} ({error}): install its module where the tasks run, or "
+            "pass it with --py-files"
+        ) from error
+    if not isinstance(found, Handler):
+        message = f"option handler: {name} is not a handler: name what by_row() or by_batch() returned"
+        raise InvalidInput(message)
+    if found.columns != (wanted := schema.simpleString()):
+        raise InvalidInput(
+            f"option handler: {name} returns {found.columns}, and the stream has {wanted}: pass the same "
+            "schema to by_row() or by_batch() and to schema()"
+        )
+    return found

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from rq_dlq._keys import QueueKeys
 from rq_dlq.errors import ConfigurationError, RqDlqError
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.errors import without_traceback
-from rq_dlq.spark.handled import check_handler, columns_to_read, handler_of
 from rq_dlq.spark.heartbeat import Heartbeat
 from rq_dlq.spark.offsets import FORMAT, Offset, Position
 from rq_dlq.spark.partitions import Share, read_slices
 from rq_dlq.spark.query import Query
 from rq_dlq.spark.queues import all_chosen, check_queues
-from rq_dlq.spark.subscription import Subscription
+from rq_dlq.spark.split import check_handler, columns_to_read, handler_of
+from rq_dlq.spark.subscription import Backlog
 from rq_dlq.values.cached import cached_property
 
 if TYPE_CHECKING:
@@ -41,28 +42,17 @@ class Driver:
 
     def __init__(self, options: StreamOptions, url: str) -> None:
         check_queues(url, options.namespace)
-        self._broker = broker = broker_at(url, options.namespace)
+        self.broker = broker = broker_at(url, options.namespace)
         self.run = broker._run  # the steps of an operation
-        self._options = options
-        self._subscription = Subscription(options, lambda family: broker.queue(family)._core)
+        self._namespace = options.namespace
+        self.drawn = secrets.token_hex(6)  # the id of the query, if it is new
+        self.backlog = Backlog(options, lambda family: broker.queue(family)._core)
         self.keeper = Heartbeat(broker, options.lease)
-        self.query = Query(options, self._subscription, secrets.token_hex(4))
-        self._drawn = secrets.token_hex(6)
+        self.query = Query(options, self.backlog, secrets.token_hex(4))
         self._beside = ThreadPoolExecutor(1, "rq-dlq claims")
         self._ahead: Future[None] | None = None
-        self._given = Offset(self._drawn, {})  # the last one that Spark was given
         signal.signal(signal.SIGTERM, end_process)
         atexit.register(self.stop)  # the signal may come as Spark's process enters `stop()`
-
-    def initial(self) -> Offset:
-        """The offset of a new query.
-
-        Raises:
-            InvalidInput: a name or a pattern has no queue.
-        """
-        options = self._options
-        known = all_chosen(self._broker.queues(), options.queues, options.shards, whole=True)
-        return Offset(self._drawn, dict.fromkeys(known, Position()), FORMAT)
 
     def advance(self, before: Offset, most: int) -> Offset:
         """The offset of the next batch. While Spark works on it, the one after it is claimed."""
@@ -71,14 +61,13 @@ class Driver:
         after = self.run(self.query.advance(before, most))
         if after != before:
             self.keep(after)
-            self._given = after
             self._ahead = self._beside.submit(self._work_ahead, before, after, most)
         return after
 
     def _work_ahead(self, before: Offset, now: Offset, most: int) -> None:
         self.keep(self.run(self.query.work_ahead(now, most)))
-        for family, queue in self._subscription.queues.items():  # acked
-            self.keeper.drop(queue.keys, before.tokens(family))
+        for family in before.queues:  # acked
+            self.keeper.drop(QueueKeys(self._namespace, family), before.tokens(family))
 
     def stop(self) -> None:
         """Release the batches that are claimed ahead, and stop renewing leases.
@@ -89,7 +78,7 @@ class Driver:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._beside.shutdown(cancel_futures=True)
         try:
-            self.run(self.query.release_ahead(self._given))
+            self.run(self.query.release_ahead())
         except RqDlqError as error:
             logger.warning("messages claimed ahead stay leased until their lease ends: %s", error)
         finally:
@@ -97,8 +86,9 @@ class Driver:
 
     def keep(self, offset: Offset) -> None:
         """Renew the leases of an offset's batches from now."""
-        for family, queue in self._subscription.queues.items():
-            self.keeper.keep(queue.keys, [*offset.tokens(family), *self.query.aside.get(family, ())])
+        for family in offset.queues:
+            tokens = [*offset.tokens(family), *self.query.aside.get(family, ())]
+            self.keeper.keep(QueueKeys(self._namespace, family), tokens)
 
 
 def end_process(*_: object) -> None:
@@ -130,8 +120,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @without_traceback
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, here and below
-        """The offset before the first batch of a new query."""
-        return self._driver.initial().as_json()  # Spark asks twice
+        """The offset before the first batch of a new query. Spark asks twice."""
+        driver, options = self._driver, self._options
+        known = all_chosen(driver.broker.queues(), options.queues, options.shards, whole=True)
+        return Offset(driver.drawn, dict.fromkeys(known, Position()), FORMAT).as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """`maxMessagesPerTrigger`."""
@@ -139,13 +131,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @without_traceback
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Ack all batches up to `start`, which Spark has committed; claim the next one.
-
-        Raises:
-            ConfigurationError: the trigger ends before it has acked.
-            DataLoss: the checkpoint is older than the queue's memory of the query, or the other way round.
-            LeaseLost: another run of the query has begun the batch since.
-        """
+        """Ack all batches up to `start`, which Spark has committed; claim the next one."""
         if not isinstance(limit, ReadMaxRows):  # Spark passes another limit for trigger(once=True)
             raise ConfigurationError(
                 "trigger(once=True) ends before its batch is acked, so the batch would be delivered again: "
@@ -155,12 +141,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """The backlog for the progress report: the number of waiting messages, by queue."""
-        return {"backlog": self._driver.run(self._driver.query.backlog.waiting())}
+        return {"backlog": self._driver.run(self._driver.backlog.waiting())}
 
     @without_traceback
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Claim only as many messages as are ready now."""
-        self._driver.run(self._driver.query.backlog.bound())
+        self._driver.run(self._driver.backlog.bound())
 
     @without_traceback
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

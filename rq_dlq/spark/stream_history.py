@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.looking import outcomes
 from rq_dlq.core.policies import policies
-from rq_dlq.core.steps.step import Wait
-from rq_dlq.errors import DataLoss, InvalidInput
+from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import event_batch
 from rq_dlq.spark.errors import without_traceback
 from rq_dlq.spark.offsets import check_format
 from rq_dlq.spark.partitions import Share, Span
 from rq_dlq.spark.queues import all_chosen, check_queues
-from rq_dlq.spark.subscription import Subscription
-from rq_dlq.values.cached import cached_property
+from rq_dlq.spark.subscription import Subscription, lose
 from rq_dlq.values.outcome import after, is_event_id
 
 if TYPE_CHECKING:
@@ -34,8 +31,6 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.spark.options import StreamOptions
 
-logger = logging.getLogger("rq_dlq.spark")
-R = TypeVar("R")
 OLDEST = "0-0"  # before every event
 
 
@@ -46,28 +41,16 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._url = resolve(options.url)
+        self._subscription = Subscription(options, partial(QueueKeys, options.namespace))
         self._until: dict[str, str] | None = None  # the last event by queue, if the trigger is AvailableNow
         if options.starting not in {"earliest", "latest"} and not is_event_id(options.starting):
             raise InvalidInput(
                 f"option startingOffsets: {options.starting!r} is not earliest, latest or the id of an event"
             )
 
-    @cached_property
-    def _subscription(self) -> Subscription[QueueKeys]:
-        return Subscription(self._options, partial(QueueKeys, self._options.namespace))
-
-    def _keys(self, read: Mapping[str, str]) -> Mapping[str, QueueKeys]:
-        """The queues that there are now, by name; `read`: an offset."""
-        begun = [family for family, last in read.items() if last != OLDEST]
-        self._run(self._subscription.look(read, begun))
-        return self._subscription.queues
-
     @property
     def _broker(self) -> Broker:
         return broker_at(self._url, self._options.namespace)
-
-    def _run(self, steps: Steps[R]) -> R:
-        return self._broker._run(steps)
 
     @without_traceback
     def initialOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's names, here and below
@@ -76,17 +59,23 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_queues(self._url, options.namespace)
         known = all_chosen(self._broker.queues(), options.queues, options.shards, whole=True)
         if options.starting == "latest":
-            return self._last()
+            return self.reportLatestOffset()
         return dict.fromkeys(known, OLDEST if options.starting == "earliest" else options.starting)
-
-    def _last(self) -> dict[str, str]:
-        self._run(self._subscription.look())
-        queues = self._subscription.queues.items()
-        return {family: self._run(outcomes.extent(keys)).last or OLDEST for family, keys in queues}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read no further than the newest events of now."""
-        self._until = self._last()
+        self._until = self.reportLatestOffset()
+
+    def reportLatestOffset(self) -> dict[str, str]:  # noqa: N802
+        """The newest events, for the progress report."""
+        return self._broker._run(self._newest())
+
+    def _newest(self) -> Steps[dict[str, str]]:
+        yield from self._subscription.look()
+        newest: dict[str, str] = {}
+        for family, keys in self._subscription.queues.items():
+            newest[family] = (yield from outcomes.extent(keys)).last or OLDEST
+        return newest
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """`maxMessagesPerTrigger`, here of events."""
@@ -94,24 +83,20 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @without_traceback
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
-        """The last events of the next batch.
-
-        Raises:
-            DataLoss: events after `start` were dropped before they were read, and `failOnDataLoss` is set.
-            InvalidInput: the checkpoint belongs to another stream.
-        """
+        """The last events of the next batch."""
         _check_form(start)
-        keys, most = self._keys(start), None
-        if isinstance(limit, ReadMaxRows):
-            most = max(1, limit.max_rows // max(1, len(keys)))
-        elif isinstance(limit, ReadMinRows):
-            logger.debug("a minimum number of events is ignored")
-        end = {
-            family: self._run(self._end(at, start.get(family, OLDEST), most)) for family, at in keys.items()
-        }
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return self._broker._run(self._next(start, most))
+
+    def _next(self, start: Mapping[str, str], most: int | None) -> Steps[dict[str, str]]:
+        begun = [family for family, last in start.items() if last != OLDEST]
+        yield from self._subscription.look(start, begun)
+        queues, end = self._subscription.queues, dict[str, str]()
+        for family, keys in queues.items():
+            share = most and max(1, most // len(queues))
+            end[family] = yield from self._end(keys, start.get(family, OLDEST), share)
         if end == start and self._until is None:
-            some = QueueKeys(self._options.namespace, self._options.queues[0])
-            self._run(self._broker._step(Wait(some.silent, max(1, self._options.max_wait))))
+            yield self._subscription.pause(self._options.max_wait)
         return end
 
     def _end(self, keys: QueueKeys, start: str, most: int | None) -> Steps[str]:
@@ -120,7 +105,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield from self._check(keys, start)
         if most is None:
             last = (yield from outcomes.extent(keys)).last or OLDEST if until == "+" else until
-            return max(start, last, key=_place)
+            return max(start, last, key=lambda event_id: [*map(int, event_id.split("-"))])
         found = yield from outcomes.entries(keys, start=after(start), end=until, limit=most)
         return found[-1][0] if found else start
 
@@ -131,27 +116,24 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         extent = yield from outcomes.extent(keys)
         if not settings.outcomes or extent.count < settings.outcomes:
             return  # another program has read and trimmed them
-        message = (
+        lose(
+            self._options,
             f"the outcome history of {keys.family!r} is full, and event {start}, the last one read, is gone: "
-            "later ones may be gone, too"
+            "later ones may be gone, too",
+            "Keep more events (outcomes=…), or set failOnDataLoss=false to continue with the others",
         )
-        if self._options.fail_on_loss:
-            message += (
-                ". Keep more events (outcomes=…), or set failOnDataLoss=false to continue with the others"
-            )
-            raise DataLoss(message)
-        logger.warning("%s", message)
 
     @without_traceback
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
         """One task for each queue with new events."""
         _check_form(start)
         _check_form(end)
-        shares: list[InputPartition] = []
-        for family, last in end.items():
-            if last != (done := start.get(family, OLDEST)):
-                shares.append(Share([Span(QueueKeys(self._options.namespace, family), after(done), last)]))
-        return shares or [Share()]
+        spans = [
+            Span(QueueKeys(self._options.namespace, family), after(done), last)
+            for family, last in end.items()
+            if last != (done := start.get(family, OLDEST))
+        ]
+        return [Share([span]) for span in spans] or [Share()]
 
     def read(self, partition: Share) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Read events, in an executor."""
@@ -159,24 +141,11 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for events in span.read(self._broker, self._options.fetch_size):
                 yield event_batch(self._schema, events, span.keys.family)
 
-    def reportLatestOffset(self) -> dict[str, str]:  # noqa: N802
-        """The newest events, for the progress report."""
-        return self._last()
-
 
 def _check_form(offset: object) -> None:
-    """Check an offset that Spark has stored.
-
-    Raises:
-        InvalidInput: it belongs to a stream of messages, or to another source.
-        UpgradeRequired: a later version wrote it.
-    """
+    """Refuse an offset that Spark has stored for another stream, or by a later version."""
     check_format(offset)
     events = offset.values() if isinstance(offset, Mapping) else [None]
     if not all(isinstance(event_id, str) and is_event_id(event_id) for event_id in events):
         message = "the checkpoint is not of a stream of a history: another view or source needs a new one"
         raise InvalidInput(message)
-
-
-def _place(event_id: str) -> tuple[int, ...]:
-    return tuple(map(int, event_id.split("-")))

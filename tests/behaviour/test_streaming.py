@@ -20,7 +20,7 @@ from rq_dlq.spark.offsets import Offset, Position
 from rq_dlq.spark.options import StreamOptions
 from rq_dlq.spark.partitions import Slice
 from rq_dlq.spark.query import Query
-from rq_dlq.spark.subscription import Subscription
+from rq_dlq.spark.subscription import Backlog
 from rq_dlq.values.message import DeadLetter
 from tests.behaviour.helpers import counts
 from tests.behaviour.stepping import alone, stop_after
@@ -43,7 +43,7 @@ class Runs:
 
     def restart(self) -> Query:
         """The process died; another one begins."""
-        queues = Subscription(self.options, lambda name: self.broker.queue(name)._core)
+        queues = Backlog(self.options, lambda name: self.broker.queue(name)._core)
         self.query = Query(self.options, queues, f"run {next(self._numbers)}")
         return self.query
 
@@ -145,7 +145,7 @@ async def test_what_was_claimed_ahead_is_released_when_the_query_stops(broker: A
     sent = await queue.send_many(range(1_300))
     first = await runs.advance(FRESH, most=600)
     await runs.work_ahead(first, most=600)
-    await runs.broker._run(runs.query.release_ahead(first))
+    await runs.broker._run(runs.query.release_ahead())
     assert await counts(queue) == {"ready": 700, "leased": 600}
     runs.restart()
     assert await runs.read(FRESH, first) == sent[:600]
@@ -158,7 +158,7 @@ async def test_no_run_finds_what_another_one_is_releasing(broker: Any) -> None:
     sent = await queue.send_many(range(60))
     first = await runs.advance(FRESH, most=10)
     await runs.work_ahead(first, most=50)
-    await stop_after(broker, runs.query.release_ahead(first), "divide_claim")
+    await stop_after(broker, runs.query.release_ahead(), "divide_claim")
     assert await counts(queue) == {"leased": 60}
     runs.restart()
     assert await runs.read(FRESH, first) == sent[:10]

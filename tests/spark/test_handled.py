@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from rq_dlq.errors import InvalidInput
-from rq_dlq.spark.handled import check_handler, columns_to_read, handler_of
 from rq_dlq.spark.offsets import Offset, Position
 from rq_dlq.spark.options import StreamOptions
 from rq_dlq.spark.schemas import check_output, columns_of
+from rq_dlq.spark.split import check_handler, columns_to_read, handler_of
 from tests.each import each
 from tests.spark.handlers import OUT
 from tests.spark.versions import since

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rq_dlq.core.batches.batches import ClaimedBatch
 from rq_dlq.errors import InvalidInput, UpgradeRequired
 from rq_dlq.spark.offsets import FORMAT, Offset, Position
 from rq_dlq.spark.options import StreamOptions
@@ -44,8 +45,8 @@ def test_a_history_refuses_it_too(stored: Any) -> None:
 def test_an_offset_names_its_format_and_keeps_that_of_an_earlier_version() -> None:
     stored = OFFSET.as_json()
     assert "format" not in stored
-    assert Offset.of(stored).after({}).as_json() == stored  # Spark takes another text for new messages
-    assert OFFSET.after({"bills": Position(1)}).as_json()["format"] == FORMAT
+    assert Offset.of(stored).after([]).as_json() == stored  # Spark takes another text for new messages
+    assert OFFSET.after([ClaimedBatch("query.1", "bills")]).as_json()["format"] == FORMAT
 
 
 LATER = [

@@ -14,6 +14,7 @@ import rq_dlq
 from rq_dlq.errors import DataLoss, InvalidInput
 from rq_dlq.spark import HISTORY, MESSAGE, check_held
 from rq_dlq.spark.options import StreamOptions
+from rq_dlq.spark.query import Query
 from tests.spark.versions import since
 
 pytestmark = since(4, 2)
@@ -75,6 +76,33 @@ def test_a_name_without_a_queue_is_refused_at_the_start(
         with pytest.raises(InvalidInput, match="there is no queue 'oders"):
             reader.initialOffset()
         reader.stop()
+
+
+def test_a_restarted_driver_renews_the_leases_of_its_batch_before_it_plans(
+    broker: rq_dlq.Broker, redis_url: str, raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been down for nearly a lease."""
+    from rq_dlq.spark.stream import StreamReader  # noqa: PLC0415 - an older Spark cannot
+
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # this process is not Spark's
+    broker.queue("orders").send(0)
+    options = StreamOptions.of({"queue": "orders", "url": redis_url, "lease": "1m"})
+    readers: list[Any] = [StreamReader(options, MESSAGE) for _ in range(2)]
+    start = readers[0].initialOffset()
+    end = readers[0].latestOffset(start, readers[0].getDefaultReadLimit())
+    readers[0].stop()
+    leases = broker.queue("orders")._core.keys["leases"]
+    (token,) = raw.zrange(leases, 0, -1)
+    raw.zadd(leases, {token: 1})
+
+    def plan(*_: Any) -> Any:
+        assert raw.zscore(leases, token) > 1
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Query, "plan", plan)
+    with pytest.raises(ZeroDivisionError):
+        readers[1].partitions(start, end)
+    readers[1].stop()
 
 
 def test_a_history_of_several_queues(broker: rq_dlq.Broker, redis_url: str) -> None:
