@@ -137,7 +137,7 @@ def not_checked() -> None:
 @_bug("killer")
 def not_suspected() -> None:
     """A batch whose lease has ended is forgotten, so the next one is as large."""
-    _replace(halving, "suspect", _nothing)
+    _replace(halving, "_suspect", _nothing)
 
 
 @_bug("poison")
@@ -159,7 +159,7 @@ def one_name() -> None:
 
     def started(self: Any, *given: Any) -> None:
         start(self, *given)
-        self._drawn = "query"
+        self.drawn = "query"
 
     _replace(Driver, "__init__", started)
 
