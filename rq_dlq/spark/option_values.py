@@ -66,9 +66,6 @@ def number(least: int, most: int = 1_000_000_000) -> Read[int]:
     return read
 
 
-shard_count = number(0, 1_000)
-
-
 def duration(minimum: int) -> Read[int]:
     """A duration in milliseconds."""
     return lambda name, given: milliseconds(given, name=name, minimum=minimum)

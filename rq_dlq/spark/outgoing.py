@@ -17,7 +17,7 @@ from pyspark.sql import types
 from pyspark.sql.types import MapType, StringType
 
 from rq_dlq.errors import InvalidInput, InvalidMessage
-from rq_dlq.spark.write_options import BYTES, JSON
+from rq_dlq.spark.options import BYTES, JSON
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS, NO_JSON
 from rq_dlq.values.durations import milliseconds
 from rq_dlq.values.names import check_id
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
     from rq_dlq.core.steps.call import Argument
-    from rq_dlq.spark.write_options import WriteOptions
+    from rq_dlq.spark.options import WriteOptions
     from rq_dlq.values.codec import Codec, Ids
 
 _WHOLE = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)

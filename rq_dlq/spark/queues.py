@@ -99,7 +99,7 @@ def chosen(known: Sequence[str], names: Sequence[str], shards: int) -> tuple[lis
             families = [family for family in known if pattern.fullmatch(family)]
             missing += [] if families else [name]
         else:
-            wanted = [family for family, _ in shards_of(name, shards)]
+            wanted = shards_of(name, shards)
             families = [family for family in wanted if family in known]
             missing += [family for family in wanted if family not in known]
         found += families

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.call import Call, Held
     from rq_dlq.core.steps.step import Steps
-    from rq_dlq.spark.write_options import WriteOptions
+    from rq_dlq.spark.options import WriteOptions
     from rq_dlq.values.settlement import Settlement
 
 logger = logging.getLogger("rq_dlq.spark")

@@ -6,7 +6,6 @@ Readers and writers are created there as well, when a query is planned, so error
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,7 +14,7 @@ from pyspark.sql.datasource import DataSource
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.spark.errors import without_traceback
 from rq_dlq.spark.option_values import VIEW, one_of
-from rq_dlq.spark.options import STORIES, ReadOptions, StreamOptions, option_names, texts_of
+from rq_dlq.spark.options import STORIES, ReadOptions, StreamOptions, texts_of
 from rq_dlq.spark.requirements import STREAM_WRITES, STREAMS, check_version
 from rq_dlq.spark.schemas import VIEWS, check_chosen, check_output, schema_of
 
@@ -52,7 +51,6 @@ class RqDlqSource(DataSource):
         """
         if "provider" in self.options:  # a property of tables
             raise InvalidInput(VIEW)
-        _check_reads(self.options)
         given = texts_of(self.options, ReadOptions, StreamOptions)
         view = one_of(VIEWS)("view", given.get("view", "queue"))
         return schema_of(view, one_of(STORIES)("history", given.get("history", "struct")))
@@ -62,7 +60,6 @@ class RqDlqSource(DataSource):
         """The reader of a table."""
         from rq_dlq.spark.views import reader  # noqa: PLC0415 - each side imports what it needs
 
-        _check_reads(self.options)
         return reader(replace(ReadOptions.of(self.options), cores=self.cores), schema)
 
     @without_traceback
@@ -107,20 +104,3 @@ class RqDlqSource(DataSource):
         from rq_dlq.spark.write import operation_of  # noqa: PLC0415
 
         return StreamWriter(operation_of(self.options, schema, overwrite=overwrite, stream=True))
-
-
-def _check_reads(options: Mapping[str, str]) -> None:
-    """Check that no option is only for writing.
-
-    Raises:
-        InvalidInput: one is. In SQL, a view to write to was read, or made without columns.
-    """
-    from rq_dlq.spark.write_options import WriteOptions  # noqa: PLC0415
-
-    writing = {name.lower() for name in option_names(WriteOptions)}
-    reading = {name.lower() for name in option_names(ReadOptions, StreamOptions)}
-    if wrong := [name for name in options if name.lower() in writing - reading]:
-        raise InvalidInput(
-            f"option {', '.join(map(repr, wrong))} is only for writing. A view to write to cannot be read, "
-            "and needs columns: CREATE TEMPORARY VIEW … (body STRING) USING rq_dlq OPTIONS (…)"
-        )

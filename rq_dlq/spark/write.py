@@ -10,9 +10,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.errors import without_traceback
+from rq_dlq.spark.options import SETTLES, WriteOptions
 from rq_dlq.spark.send import EXECUTION, QUERY, ROOT, Send
 from rq_dlq.spark.settle import Redrive, Settle
-from rq_dlq.spark.write_options import SETTLES, WriteOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
