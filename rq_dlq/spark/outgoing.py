@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import types
-from pyspark.sql.types import MapType, StringType
 
 from rq_dlq.errors import InvalidInput, InvalidMessage
 from rq_dlq.spark.options import BYTES, JSON
@@ -23,15 +22,18 @@ from rq_dlq.values.durations import milliseconds
 from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
     from rq_dlq.core.steps.call import Argument
     from rq_dlq.spark.options import WriteOptions
     from rq_dlq.values.codec import Codec, Ids
 
-_WHOLE = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
+# The types that a column may have, as a pattern of SQL's names, and what an error says of them.
+TEXT = ("string.*", "string")  # of any collation
+_WHOLE = ("(tiny|small|big)?int", "a whole number")
+_HEADERS = ("map<string,string>",) * 2
 SPANS = (
-    (*_WHOLE, types.FloatType, types.DoubleType, types.DecimalType, StringType, types.DayTimeIntervalType),
+    rf"{_WHOLE[0]}|float|double|decimal\(.*\)|string.*|interval (?!year|month).*",
     "a number of seconds, a duration as text or an interval",
 )
 _JSON_TEXT = msgspec.json.Decoder(msgspec.Raw)  # checks the grammar; not UTF-8, nor the size of numbers
@@ -47,12 +49,12 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
     Raises:
         InvalidInput: a column is missing, has a type that cannot be sent, or would not be sent.
     """
-    kinds: dict[str, tuple[tuple[type[DataType], ...], str]] = {
-        "body": ((types.BinaryType, StringType), "binary or string"),
-        options.id_column: ((StringType,), "string"),
-        options.key_column: ((StringType,), "string"),
-        options.priority_column: (_WHOLE, "a whole number"),
-        options.headers_column: ((MapType,), "map<string,string>"),
+    kinds = {
+        "body": ("binary|string.*", "binary or string"),
+        options.id_column: TEXT,
+        options.key_column: TEXT,
+        options.priority_column: _WHOLE,
+        options.headers_column: _HEADERS,
         options.delay_column: SPANS,
         options.ttl_column: SPANS,
     }
@@ -63,29 +65,23 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
             f"column {', '.join(map(repr, unsent))} would not be sent: select() the others, put it into "
             "the body (to_json(struct(…))), or name it in an option such as idColumn"
         )
-    headers = schema[options.headers_column].dataType if options.headers_column else None
-    if isinstance(headers, MapType) and headers.simpleString() != "map<string,string>":
-        raise InvalidInput(
-            f"column {options.headers_column!r} is {headers.simpleString()}, not map<string,string>: cast it"
-        )
-    if options.content_type == BYTES and isinstance(schema["body"].dataType, StringType):
+    if options.content_type == BYTES and schema["body"].dataType.simpleString() != "binary":
         message = "the body is a string, but contentType is bytes: cast it to binary, or omit contentType"
         raise InvalidInput(message)
 
 
-def check_types(schema: StructType, kinds: Mapping[str, tuple[tuple[type[DataType], ...], str]]) -> None:
+def check_types(schema: StructType, kinds: Mapping[str, tuple[str, str]]) -> None:
     """Check that columns exist and have one of their types.
 
     Raises:
         InvalidInput: a column is missing, or has another type.
     """
-    for name, (allowed, wanted) in kinds.items():
-        if name not in schema.fieldNames():
-            message = f"there is no column {name!r}: there are {', '.join(schema.fieldNames()) or 'none'}"
-            raise InvalidInput(message)
-        if not isinstance(schema[name].dataType, allowed):
-            message = f"column {name!r} is {schema[name].dataType.simpleString()}, not {wanted}: cast it"
-            raise InvalidInput(message)
+    there = {field.name: field.dataType.simpleString() for field in schema}
+    for name, (pattern, wanted) in kinds.items():
+        if name not in there:
+            raise InvalidInput(f"there is no column {name!r}: there are {', '.join(there) or 'none'}")
+        if not re.fullmatch(pattern, there[name]):
+            raise InvalidInput(f"column {name!r} is {there[name]}, not {wanted}: cast it")
 
 
 @dataclass

@@ -22,7 +22,7 @@ from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.spark.arrow import arrow_schema
 from rq_dlq.spark.brokers import USUAL_NAMESPACE, broker_at, resolve
-from rq_dlq.spark.queues import existing
+from rq_dlq.spark.queues import check_queues
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.worker import Worker
 
@@ -160,11 +160,12 @@ def foreach_message(
         raise InvalidInput(f"parallelism {parallelism!r}: use a whole number of tasks, 1 to {MOST_TASKS:,}")
     by_itself = until in {"drained", "empty"}
     span = 0 if by_itself else milliseconds(until, name='until (or "drained", "empty")', minimum=1)
-    broker = broker_at(resolve(url), namespace, max_message_bytes=max_message_bytes)
+    address = resolve(url)
+    broker = broker_at(address, namespace, max_message_bytes=max_message_bytes)
     declared = broker.queue(queue, type=type, lease=lease, redelivery=policy)
     checked = Handler.checked(declared, handler, concurrency, timeout)  # here already, not only in each task
     checked = replace(checked, type=checked.body_type())  # a pickled function may have lost its annotations
-    existing(broker, [declared._core.keys.family])
+    check_queues(address, namespace, [declared._core.keys.family])
     ends_at = None if by_itself else clock(broker) + span
     pull = Pull(checked, until if by_itself else "stopped", ends_at)  # type: ignore[arg-type]
     broker._run(opening.open_queue(declared._core))

@@ -16,24 +16,14 @@ MOST_NAMED = 10
 
 
 def check_queues(url: str, namespace: str, names: Sequence[str] = ()) -> None:
-    """Like `existing`, with a broker that gives up sooner than those of tasks; called before a job starts.
-
-    Raises:
-        InvalidInput: one does not exist.
-        BrokerUnavailable: Redis cannot be reached.
-    """
-    with Broker(url, namespace=namespace) as broker:
-        existing(broker, names)
-
-
-def existing(broker: Broker, names: Sequence[str]) -> None:
-    """Check on the driver, before a job starts, that these queues exist.
+    """Check before a job starts that these queues exist, with a broker less patient than those of tasks.
 
     Raises:
         InvalidInput: one does not.
         BrokerUnavailable: Redis cannot be reached.
     """
-    known = broker.queues()
+    with Broker(url, namespace=namespace) as broker:
+        known = broker.queues()
     if missing := set(names).difference(known):
         raise _missing(sorted(missing), known)
 

@@ -63,10 +63,6 @@ class Send:
     Args:
         stream: the job is a streaming query, and each of its batches is committed once. A write in
             foreachBatch is not part of a stream, although its tasks also have a query id.
-
-    Raises:
-        InvalidInput: a column or an option is not valid.
-        BrokerUnavailable: Redis cannot be reached.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType, *, stream: bool = False) -> None:
