@@ -65,8 +65,8 @@ def _check_no_table() -> None:
         raise InvalidInput(message)
 
 
-class Writer:
-    """The methods that Spark calls on a writer, of a DataFrame or of each batch of a stream."""
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a DataFrame, or as `StreamWriter` each batch of a stream."""
 
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
@@ -86,7 +86,3 @@ class Writer:
         """On the driver, after a task failed."""
         del batchId
         self._operation.abort(messages)
-
-
-class BatchWriter(Writer, DataSourceArrowWriter):
-    """Writes a DataFrame."""
