@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import InputPartition
-
 from rq_dlq.core.batches import batches
 from rq_dlq.core.looking import outcomes
 from rq_dlq.core.steps.driving import together
@@ -31,14 +29,6 @@ if TYPE_CHECKING:
 ROWS = 25_000  # messages that are worth another task: it costs as much as to read them
 FEWEST = 1_000  # messages that are worth a task where cores are free: their handling costs more than that
 FEWEST_OF_CLUSTER = 2  # the cores that Spark reports for a cluster, even if none has joined yet
-
-
-class Share(InputPartition):
-    """The work of one task."""
-
-    def __init__(self, parts: Iterable[Any] = ()) -> None:
-        super().__init__(None)
-        self.parts = tuple(parts)
 
 
 @dataclass(frozen=True, slots=True)
