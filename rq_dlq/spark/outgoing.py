@@ -108,19 +108,20 @@ class Outgoing:
         """
         if not batch.num_rows:
             return
-        ids, payloads, times = self._ids(batch), self._payloads(batch), self._times(batch)
-        if times is None and self.shards == 1:
+        options, ids, payloads = self.options, self._ids(batch), self._payloads(batch)
+        if self.shards == 1 and not (options.delay_column or options.ttl_column):
             items: list[Any] = [None] * (2 * len(payloads))
             items[::2], items[1::2] = ids, payloads
             yield 0, (0, 0), items
             return
+        delays = spans(cells(batch, options.delay_column), "delay", 0, 0)
+        ttls = spans(cells(batch, options.ttl_column), "ttl", 1, 0)
+        keys = cells(batch, options.key_column)
         grouped: defaultdict[tuple[int, Times], list[Argument]] = defaultdict(list)
-        spread_by = ids if self.options.id_column else [None] * len(ids)
-        keys = self._column(batch, "key_column") or spread_by
         for n, name in enumerate(ids):
-            text = spread_by[n] if keys[n] is None else keys[n]
+            text = name if keys[n] is None and options.id_column else keys[n]
             shard = (turn + n if text is None else zlib.crc32(text.encode())) % self.shards
-            grouped[shard, times[n] if times else (0, 0)] += (name, payloads[n])
+            grouped[shard, (delays[n], ttls[n])] += (name, payloads[n])
         for (shard, pair), items in grouped.items():
             yield shard, pair, items
 
@@ -135,17 +136,14 @@ class Outgoing:
         return [next(drawn) if name is None else name for name in ids]
 
     def _payloads(self, batch: pa.RecordBatch) -> list[bytes]:
-        bodies = self._bodies(batch)
-        columns = [self._column(batch, name) for name in ("priority_column", "headers_column", "key_column")]
-        if columns == [None] * len(columns):
-            return [*map(self.codec.packer(DEFAULT_PRIORITY, NO_HEADERS), bodies)]
-        none = [None] * len(bodies)
-        pack, usual = self.codec.packer, DEFAULT_PRIORITY
+        options, pack, bodies = self.options, self.codec.packer, self._bodies(batch)
+        names = (options.priority_column, options.headers_column, options.key_column)
+        if not any(names):
+            return [*map(pack(DEFAULT_PRIORITY, NO_HEADERS), bodies)]
+        columns = (cells(batch, name) for name in names)
         return [
-            pack(usual if priority is None else priority, dict(pairs or ()), key=key)(body)
-            for body, priority, pairs, key in zip(
-                bodies, *(column or none for column in columns), strict=True
-            )
+            pack(DEFAULT_PRIORITY if priority is None else priority, dict(pairs or ()), key=key)(body)
+            for body, priority, pairs, key in zip(bodies, *columns, strict=True)
         ]
 
     def _bodies(self, batch: pa.RecordBatch) -> list[Any]:
@@ -168,25 +166,15 @@ class Outgoing:
             raise InvalidMessage(message) from None
         return documents
 
-    def _times(self, batch: pa.RecordBatch) -> list[Times] | None:
-        """The delay and the time to live of each row; None: there are no such columns."""
-        delays, ttls = self._column(batch, "delay_column"), self._column(batch, "ttl_column")
-        if delays is None and ttls is None:
-            return None
-        none = [None] * batch.num_rows
-        return list(zip(spans(delays or none, "delay", 0, 0), spans(ttls or none, "ttl", 1, 0), strict=True))
-
-    def _column(self, batch: pa.RecordBatch, option: str) -> list[Any] | None:
-        name = getattr(self.options, option)
-        return cells(batch, name) if name else None
-
 
 def cells(batch: pa.RecordBatch, name: str) -> list[Any]:
-    """The values of a column.
+    """The values of a column; nulls, if the name is empty.
 
     Raises:
         InvalidInput: a string is not UTF-8, which Spark does not check.
     """
+    if not name:
+        return [None] * batch.num_rows
     try:
         return batch.column(name).to_pylist()  # type: ignore[no-any-return]
     except UnicodeDecodeError as error:

@@ -134,13 +134,11 @@ class Settle(ByRows):
 
     def keys(self, batch: pa.RecordBatch) -> Iterator[Fate]:
         """The settlement of each row."""
-        none = [None] * batch.num_rows
         tokens = cells(batch, "batch")
         for token in set(tokens):
             family_of(token, self._options.queue)
-        kinds, texts = (cells(batch, name) if name in self._errors else none for name in ERROR)
-        column = self._options.delay_column
-        delays = spans(cells(batch, column), "delay", 0, None) if column else none
+        kinds, texts = (cells(batch, name if name in self._errors else "") for name in ERROR)
+        delays = spans(cells(batch, self._options.delay_column), "delay", 0, None)
         for token, kind, text, delay in zip(tokens, kinds, texts, delays, strict=True):
             yield Fate(token, kind or "", text or "", delay)
 
