@@ -234,11 +234,6 @@ def _job(_: str, given: str) -> str:
     return given
 
 
-def _column(name: str, *more: str) -> str:
-    """The field of an option that names a column."""
-    return option(name, text, only=(*_SEND, *more))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions(Options):
     """The options of `df.write.format("rq_dlq")`.
@@ -265,12 +260,12 @@ class WriteOptions(Options):
     operation: str = option("operation", one_of(("send", *SETTLES, "redrive")), "send")
     job: str | None = option("jobId", _job, None, only=_SEND)
     content_type: str = option("contentType", one_of((JSON, BYTES, "")), only=_SEND)
-    id_column: str = _column("idColumn")
-    key_column: str = _column("keyColumn")
-    priority_column: str = _column("priorityColumn")
-    headers_column: str = _column("headersColumn")
-    delay_column: str = _column("delayColumn", "nack")
-    ttl_column: str = _column("ttlColumn")
+    id_column: str = option("idColumn", text, only=_SEND)
+    key_column: str = option("keyColumn", text, only=_SEND)
+    priority_column: str = option("priorityColumn", text, only=_SEND)
+    headers_column: str = option("headersColumn", text, only=_SEND)
+    delay_column: str = option("delayColumn", text, only=("send", "nack"))
+    ttl_column: str = option("ttlColumn", text, only=_SEND)
     rate: int = option("rateLimit", number(0), "0", only=("send", "redrive"))
     canary: int = option("canary", number(0, 1_000), "0", only=("redrive",))
     stage_ttl: int = option("stageTtl", duration(1_000), "1d", only=_SEND)

@@ -44,11 +44,7 @@ Times = tuple[int, int]
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:
-    """Check the columns of rows to send.
-
-    Raises:
-        InvalidInput: a column is missing, has a type that cannot be sent, or would not be sent.
-    """
+    """Raise InvalidInput if a column is missing, has a type that cannot be sent, or would not be sent."""
     kinds = {
         "body": ("binary|string.*", "binary or string"),
         options.id_column: TEXT,
@@ -71,11 +67,7 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
 
 
 def check_types(schema: StructType, kinds: Mapping[str, tuple[str, str]]) -> None:
-    """Check that columns exist and have one of their types.
-
-    Raises:
-        InvalidInput: a column is missing, or has another type.
-    """
+    """Raise InvalidInput unless these columns exist and have one of their types."""
     there = {field.name: field.dataType.simpleString() for field in schema}
     for name, (pattern, wanted) in kinds.items():
         if name not in there:
@@ -101,11 +93,7 @@ class Outgoing:
     shards: int
 
     def groups(self, batch: pa.RecordBatch, turn: int) -> Iterator[tuple[int, Times, list[Argument]]]:
-        """The items (id, payload, …) by shard, and by delay and time to live (milliseconds).
-
-        Raises:
-            InvalidInput: a row cannot be sent.
-        """
+        """The items (id, payload, …) by shard, and by delay and time to live (milliseconds)."""
         if not batch.num_rows:
             return
         options, ids, payloads = self.options, self._ids(batch), self._payloads(batch)
@@ -183,11 +171,7 @@ def cells(batch: pa.RecordBatch, name: str) -> list[Any]:
 
 
 def spans(values: Sequence[Any], name: str, minimum: int, none: T) -> list[int | T]:
-    """Durations in milliseconds; null is `none`.
-
-    Raises:
-        InvalidDuration: a value is not a valid duration.
-    """
+    """Durations in milliseconds; null is `none`."""
     known: dict[Any, int | T] = {None: none}
     for value in values:
         if value not in known:

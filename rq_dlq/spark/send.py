@@ -214,11 +214,7 @@ class Send:
 
 
 def check_lists(lists: int, *, tasks: int) -> None:
-    """Check that one script can commit this many lists of a queue: a list holds one delay and time to live.
-
-    Raises:
-        InvalidInput: there are too many, and more than a list for each task.
-    """
+    """Raise InvalidInput if one script cannot commit so many lists, each of one delay and time to live."""
     if lists > max(MOST_LISTS, tasks):
         raise InvalidInput(
             f"more than {MOST_LISTS:,} lists: Redis has to commit one at once for each different delay and "

@@ -44,11 +44,7 @@ class RqDlqSource(DataSource):
 
     @without_traceback
     def schema(self) -> StructType:
-        """The columns of the view, if the user chose none.
-
-        Raises:
-            InvalidInput: it is for a table of a catalog, or an option is wrong.
-        """
+        """The columns of the view, if the user chose none."""
         if "provider" in self.options:  # a property of tables
             raise InvalidInput(VIEW)
         given = texts_of(self.options, ReadOptions, StreamOptions)
@@ -64,11 +60,7 @@ class RqDlqSource(DataSource):
 
     @without_traceback
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """The reader of a stream.
-
-        Raises:
-            ConfigurationError: this Spark is too old.
-        """
+        """The reader of a stream."""
         check_version(STREAMS, "reading a queue as a stream")
         from rq_dlq.spark.handled import columns_to_read  # noqa: PLC0415 - each side imports what it needs
         from rq_dlq.spark.stream import RefusedStream, StreamReader  # noqa: PLC0415 - new bases in 4.2
@@ -94,11 +86,7 @@ class RqDlqSource(DataSource):
 
     @without_traceback
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: FBT001, N802
-        """The writer of a stream.
-
-        Raises:
-            ConfigurationError: this Spark is too old.
-        """
+        """The writer of a stream."""
         check_version(STREAM_WRITES, "writing a stream to a queue")
         from rq_dlq.spark.stream_write import StreamWriter  # noqa: PLC0415
         from rq_dlq.spark.write import operation_of  # noqa: PLC0415

@@ -50,13 +50,10 @@ def operation_of(
 
 
 def _check_no_table() -> None:
-    """Check that the rows are not written to make a table: Spark forgets the options of one.
+    """Raise InvalidInput if the rows are written to make a table: Spark forgets the options of one.
 
     The command that makes a table writes in an execution within its own. So does foreachBatch, in a query,
     and every request of Spark Connect, where a table cannot be recognized.
-
-    Raises:
-        InvalidInput: they are.
     """
     context: Any = TaskContext.get()
     execution, root, query, tags = map(context.getLocalProperty, (EXECUTION, ROOT, QUERY, TAGS))
