@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
-from rq_dlq.client.durability import DURABILITIES
+from rq_dlq.client.durability import DURABILITIES, Durability
 from rq_dlq.client.settings import MAX_MESSAGE_BYTES
 from rq_dlq.core.choosing.choice import REASONS
 from rq_dlq.core.jobs.jobs import check_job
@@ -30,14 +30,10 @@ from rq_dlq.spark.option_values import (
 )
 from rq_dlq.spark.schemas import VIEWS
 
-if TYPE_CHECKING:
-    from rq_dlq.client.durability import Durability
-
 T = TypeVar("T")
 STORIES = ("struct", "json", "none")
 SETTLES = ("ack", "nack", "discard")
 JSON, BYTES = "application/json", "application/octet-stream"
-_IN_A_CALL = 500  # rows: up to 4 ms of Redis
 _SHARDS = number(0, 1_000)
 _TIMED = ("queue", "scheduled", "leased", "dlq", "expired", "history")
 _NAMED = ("queue", "scheduled", "dlq", "expired")
@@ -149,7 +145,7 @@ class SourceOptions(Options):
 
     queues: tuple[str, ...] = option("queue", queue_names)
     shards: int = option("shards", _SHARDS, "0")
-    fetch_size: int = option("fetchSize", number(1, _IN_A_CALL), "500")
+    fetch_size: int = option("fetchSize", number(1, 500), "500")  # up to 4 ms of Redis
     cores: int = 0
 
     def __post_init__(self) -> None:
@@ -229,11 +225,6 @@ class StreamOptions(SourceOptions):
     fail_on_loss: bool = option("failOnDataLoss", flag, "true")
 
 
-def _job(_: str, given: str) -> str:
-    check_job(given)
-    return given
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions(Options):
     """The options of `df.write.format("rq_dlq")`.
@@ -258,7 +249,7 @@ class WriteOptions(Options):
     queue: str = option("queue", lambda _, given: given.strip())
     shards: int = option("shards", _SHARDS, "0", only=_SEND)
     operation: str = option("operation", one_of(("send", *SETTLES, "redrive")), "send")
-    job: str | None = option("jobId", _job, None, only=_SEND)
+    job: str | None = option("jobId", text, None, only=_SEND)
     content_type: str = option("contentType", one_of((JSON, BYTES, "")), only=_SEND)
     id_column: str = option("idColumn", text, only=_SEND)
     key_column: str = option("keyColumn", text, only=_SEND)
@@ -277,6 +268,8 @@ class WriteOptions(Options):
     def __post_init__(self) -> None:
         if self.queue or self.operation == "send":
             queue_name("queue", self.queue)
+        if self.job is not None:
+            check_job(self.job)
 
     @property
     def sender(self) -> dict[str, Any]:

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rq_dlq.errors import InvalidInput, InvalidMessage
-from rq_dlq.spark.options import BYTES, JSON
-from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS, NO_JSON
+from rq_dlq.spark.options import BYTES, JSON, WriteOptions
+from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS, NO_JSON, Codec, Ids
 from rq_dlq.values.durations import milliseconds
 from rq_dlq.values.names import check_id
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rq_dlq.core.steps.call import Argument
-    from rq_dlq.spark.options import WriteOptions
-    from rq_dlq.values.codec import Codec, Ids
 
 # The types that a column may have, as a pattern of SQL's names, and what an error says of them.
 TEXT = ("string.*", "string")  # of any collation

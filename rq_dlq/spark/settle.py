@@ -19,7 +19,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.settling.outages import log_opened
-from rq_dlq.core.steps.step import CHANGED, CHUNK, Batch, chunks, seed
+from rq_dlq.core.steps.step import CHANGED, CHUNK, Batch, Steps, chunks, seed
 from rq_dlq.errors import InvalidInput, LeaseLost, Poison, RqDlqError
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.offsets import family_of, query_of
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from rq_dlq.client.broker import Broker
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.call import Call
-    from rq_dlq.core.steps.step import Steps
     from rq_dlq.spark.options import WriteOptions
     from rq_dlq.values.settlement import Settlement
 
@@ -224,15 +223,13 @@ class Redrive(ByRows):
     """The operation `redrive`."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
-        self._named = "queue" in schema.fieldNames() or not options.queue
-        check_types(schema, dict.fromkeys(("id", "queue") if self._named else ("id",), TEXT))
+        self._column = "queue" if "queue" in schema.fieldNames() or not options.queue else ""
+        check_types(schema, dict.fromkeys(filter(None, ("id", self._column)), TEXT))
         super().__init__(options)
 
     def keys(self, batch: pa.RecordBatch) -> Iterator[str]:
         """The queue of each row."""
-        if not self._named:
-            return iter([self._options.queue] * batch.num_rows)
-        names = [name or self._options.queue for name in cells(batch, "queue")]
+        names = [name or self._options.queue for name in cells(batch, self._column)]
         if not all(names):
             raise InvalidInput("a row has no queue: filter out such rows, or set the option queue")
         return iter(names)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamReader
 
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.spark.errors import without_traceback
@@ -19,12 +19,7 @@ from rq_dlq.spark.requirements import STREAM_WRITES, STREAMS, check_version
 from rq_dlq.spark.schemas import VIEWS, check_chosen, check_output, schema_of
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import (
-        DataSourceArrowWriter,
-        DataSourceReader,
-        DataSourceStreamArrowWriter,
-        DataSourceStreamReader,
-    )
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
     from pyspark.sql.types import StructType
 
 

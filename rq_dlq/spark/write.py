@@ -35,10 +35,9 @@ def operation_of(
         BrokerUnavailable: Redis cannot be reached.
     """
     if overwrite:
-        message = (
+        raise InvalidInput(
             'a queue cannot be overwritten: use mode("append"); purge(all=True) removes waiting messages'
         )
-        raise InvalidInput(message)
     if stream:
         given = {name: value for name, value in given.items() if name.lower() != CHECKPOINT}
     options = WriteOptions.of(given)
