@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 # The types that a column may have, as a pattern of SQL's names, and what an error says of them.
 TEXT = ("string.*", "string")  # of any collation
 _WHOLE = ("(tiny|small|big)?int", "a whole number")
-_HEADERS = ("map<string,string>",) * 2
 SPANS = (
     rf"{_WHOLE[0]}|float|double|decimal\(.*\)|string.*|interval (?!year|month).*",
     "a number of seconds, a duration as text or an interval",
@@ -48,13 +47,12 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
         options.id_column: TEXT,
         options.key_column: TEXT,
         options.priority_column: _WHOLE,
-        options.headers_column: _HEADERS,
+        options.headers_column: ("map<string,string>", "map<string,string>"),
         options.delay_column: SPANS,
         options.ttl_column: SPANS,
     }
-    kinds.pop("", None)
     check_types(schema, kinds)
-    if unsent := [name for name in schema.fieldNames() if name not in kinds]:
+    if unsent := [name for name in schema.fieldNames() if not name or name not in kinds]:
         raise InvalidInput(
             f"column {', '.join(map(repr, unsent))} would not be sent: select() the others, put it into "
             "the body (to_json(struct(…))), or name it in an option such as idColumn"
@@ -65,9 +63,10 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
 
 
 def check_types(schema: StructType, kinds: Mapping[str, tuple[str, str]]) -> None:
-    """Raise InvalidInput unless these columns exist and have one of their types."""
+    """Raise InvalidInput unless these columns exist and have one of their types; an empty name is of none."""
     there = {field.name: field.dataType.simpleString() for field in schema}
-    for name, (pattern, wanted) in kinds.items():
+    for name in filter(None, kinds):
+        pattern, wanted = kinds[name]
         if name not in there:
             raise InvalidInput(f"there is no column {name!r}: there are {', '.join(there) or 'none'}")
         if not re.fullmatch(pattern, there[name]):

@@ -73,6 +73,7 @@ def chosen(known: Sequence[str], names: Sequence[str], shards: int) -> tuple[lis
 
     A name stands for its shards.
     """
+    there = set(known)
     found: list[str] = []
     missing: list[str] = []
     for name in names:
@@ -80,8 +81,8 @@ def chosen(known: Sequence[str], names: Sequence[str], shards: int) -> tuple[lis
         if "*" in name:
             pattern = re.compile(re.escape(name).replace(r"\*", ".*"))
             wanted = [family for family in known if pattern.fullmatch(family)] or [name]
-        found += [family for family in wanted if family in known]
-        missing += [family for family in wanted if family not in known]
+        found += [family for family in wanted if family in there]
+        missing += [family for family in wanted if family not in there]
     return list(dict.fromkeys(found)), missing
 
 

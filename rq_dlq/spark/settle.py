@@ -124,10 +124,8 @@ class Settle(ByRows):
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         errors = ERROR if options.operation != "ack" else ()
         self._errors = [name for name in errors if name in schema.fieldNames()]
-        kinds: dict[str, Any] = dict.fromkeys(("id", "batch", *self._errors), TEXT)
-        if options.delay_column:
-            kinds[options.delay_column] = SPANS
-        check_types(schema, kinds)
+        texts = dict.fromkeys(("id", "batch", *self._errors), TEXT)
+        check_types(schema, texts | {options.delay_column: SPANS})
         self._handled = len(self._errors) > 1 and all(schema[name].nullable for name in self._errors)
         super().__init__(options)
 
@@ -224,7 +222,7 @@ class Redrive(ByRows):
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._column = "queue" if "queue" in schema.fieldNames() or not options.queue else ""
-        check_types(schema, dict.fromkeys(filter(None, ("id", self._column)), TEXT))
+        check_types(schema, dict.fromkeys(("id", self._column), TEXT))
         super().__init__(options)
 
     def keys(self, batch: pa.RecordBatch) -> Iterator[str]:
