@@ -64,13 +64,12 @@ class Span:
 
     def read(self, broker: Broker, limit: int) -> Iterator[list[RawOutcome]]:
         """The events, `limit` in one call."""
-        start, full = self.start, True
-        while full:
-            found = broker._run(outcomes.entries(self.keys, start=start, end=self.end, limit=limit))
-            full = len(found) == limit
-            if found:
-                yield found
-                start = after(found[-1][0])
+        start = self.start
+        while found := broker._run(outcomes.entries(self.keys, start=start, end=self.end, limit=limit)):
+            yield found
+            if len(found) < limit:
+                return
+            start = after(found[-1][0])
 
 
 def cores_of(spark: SparkSession) -> int:
