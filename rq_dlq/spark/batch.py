@@ -79,14 +79,10 @@ class Batch:
         return self._end(batches.release_batch(self._queue, self._tokens))
 
     def _end(self, steps: Steps[int]) -> int:
-        settled = self._broker._run(self._settled(steps))
+        settled = self._broker._run(steps)
+        self._broker._run(self._broker._step(batch_calls.remember(self._queue.keys, self._query, AN_HOUR)))
         self._open = False
         self._keeper.stop()
-        return settled
-
-    def _settled(self, steps: Steps[int]) -> Steps[int]:
-        settled = yield from steps
-        yield batch_calls.remember(self._queue.keys, self._query, AN_HOUR)
         return settled
 
     def __enter__(self) -> Self:

@@ -25,9 +25,6 @@ VIEW = (
 )
 EXAMPLE = ', as in .option("queue", "orders")'
 _NUMBER = re.compile(r"[0-9][0-9_]{0,17}")
-_BYTES = re.compile(r"([0-9]{1,15}) ?([kmg]?)b?")
-_DIGITS = re.compile(r"[0-9]{1,15}")
-_FUNCTION = re.compile(r"\w+(\.\w+)*:\w+")
 _NAMES_IN_JSON = re.compile(r'\s*\[\s*"')  # no name has a quote
 _EARLIEST = 10**11  # milliseconds: smaller numbers, except 0, are seconds, a year or a date without hyphens
 
@@ -66,9 +63,6 @@ def number(least: int, most: int = 1_000_000_000) -> Read[int]:
     return read
 
 
-shard_count = number(0, 1_000)
-
-
 def duration(minimum: int) -> Read[int]:
     """A duration in milliseconds."""
     return lambda name, given: milliseconds(given, name=name, minimum=minimum)
@@ -76,7 +70,7 @@ def duration(minimum: int) -> Read[int]:
 
 def byte_count(name: str, given: str) -> int:
     """A number of bytes, like Spark's: 64m, 512kb, 1g."""
-    found = _BYTES.fullmatch(given.strip().lower())
+    found = re.fullmatch(r"([0-9]{1,15}) ?([kmg]?)b?", given.strip().lower())
     if not found or not int(found[1]):
         raise _unusable(name, given, "a number of bytes (64m, 512k, 1g)")
     return int(found[1]) << 10 * " kmg".index(found[2] or " ")
@@ -85,7 +79,7 @@ def byte_count(name: str, given: str) -> int:
 def moment(name: str, given: str) -> int:
     """A time in epoch milliseconds, rounded up. A time without a zone is in UTC."""
     given = given.strip()
-    if _DIGITS.fullmatch(given):
+    if re.fullmatch(r"[0-9]{1,15}", given):
         if 0 < int(given) < _EARLIEST:
             wanted = "milliseconds since 1970, which have 12 digits or more: write a date as 2026-11-21"
             raise _unusable(name, given, wanted)
@@ -99,7 +93,7 @@ def moment(name: str, given: str) -> int:
 
 def function_name(name: str, given: str) -> str:
     """A function as module:function, which tasks can import."""
-    if not _FUNCTION.fullmatch(given.strip()):
+    if not re.fullmatch(r"\w+(\.\w+)*:\w+", given.strip()):
         raise _unusable(name, given, "a function that tasks can import, as module:function")
     return given.strip()
 

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, Self, TypeVar
 
+from rq_dlq.client.durability import DURABILITIES, Durability
+from rq_dlq.client.settings import MAX_MESSAGE_BYTES
 from rq_dlq.core.choosing.choice import REASONS
+from rq_dlq.core.jobs.jobs import check_job
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.brokers import USUAL_NAMESPACE
 from rq_dlq.spark.option_values import (
@@ -21,18 +24,21 @@ from rq_dlq.spark.option_values import (
     moment,
     number,
     one_of,
+    queue_name,
     queue_names,
-    shard_count,
     text,
 )
 from rq_dlq.spark.schemas import VIEWS
 
 T = TypeVar("T")
 STORIES = ("struct", "json", "none")
-_IN_A_CALL = 500  # rows: up to 4 ms of Redis
+SETTLES = ("ack", "nack", "discard")
+JSON, BYTES = "application/json", "application/octet-stream"
+_SHARDS = number(0, 1_000)
 _TIMED = ("queue", "scheduled", "leased", "dlq", "expired", "history")
 _NAMED = ("queue", "scheduled", "dlq", "expired")
 _FAILED = ("dlq", "expired", "history")
+_SEND = ("send",)
 
 
 def option(
@@ -52,9 +58,9 @@ def option(
     return row
 
 
-def shards_of(queue: str, count: int) -> list[tuple[str, int]]:
-    """The names and numbers of a queue's shards; without shards, the queue itself."""
-    return [(f"{queue}:{number}", number) for number in range(count)] if count else [(queue, 0)]
+def shards_of(queue: str, count: int) -> list[str]:
+    """The names of a queue's shards; without shards, the queue itself."""
+    return [f"{queue}:{number}" for number in range(count)] if count else [queue]
 
 
 def shard_of(family: str, count: int) -> int:
@@ -82,46 +88,48 @@ class Options:
             InvalidInput: the option or the value does not exist, or the view or operation does not have it,
                 or the option that it works with is missing.
         """
-        given = texts_of(options, cls)
+        known, given = _fields(cls), texts_of(options, cls)
         values: dict[str, Any] = {}
-        for each in _options_of(cls):
-            name, default, read = (each.metadata[key] for key in ("name", "default", "read"))
-            value = given.get(name.lower(), default)
-            values[each.name] = None if value is None else read(name, value)
+        for lower, each in known.items():
+            value = given.get(lower, each.metadata["default"])
+            values[each.name] = None if value is None else each.metadata["read"](each.metadata["name"], value)
         chosen: str = values.get("operation") or values["view"]
-        for each in _options_of(cls):
-            name, only, beside = (each.metadata[key] for key in ("name", "only", "beside"))
-            if name.lower() in given and beside not in {"", *given}:
+        for lower in given:
+            name, only, beside = (known[lower].metadata[key] for key in ("name", "only", "beside"))
+            if beside and beside not in given:
                 raise InvalidInput(f"option {name} works with option {beside}: pass both, or leave it out")
-            if only and name.lower() in given and chosen not in only:
+            if only and chosen not in only:
                 raise InvalidInput(f"option {name} is only for {', '.join(only)}, not for {chosen}")
         return cls(**values)
 
 
-def _options_of(kind: type[Options]) -> list[Field[Any]]:
-    """The fields that are read from options."""
-    return [each for each in fields(kind) if each.metadata]
-
-
-def option_names(*kinds: type[Options]) -> list[str]:
-    """The names of all options of these kinds."""
-    return list(dict.fromkeys(each.metadata["name"] for kind in kinds for each in _options_of(kind)))
+def _fields(*kinds: type[Options]) -> dict[str, Field[Any]]:
+    """The fields that are read from options, by the names of these in lower case."""
+    return {each.metadata["name"].lower(): each for kind in kinds for each in fields(kind) if each.metadata}
 
 
 def texts_of(options: Mapping[str, str], *kinds: type[Options]) -> dict[str, str]:
     """The texts of options, by their names in lower case.
 
     Raises:
-        InvalidInput: none of these kinds has such an option.
+        InvalidInput: none of these kinds has such an option. In SQL, a view to write to was read, or made
+            without columns.
     """
-    names = option_names(*kinds)
-    lower = {name.lower() for name in names}
-    if unknown := [name for name in options if name.lower() not in lower]:
-        message = f"unknown option {', '.join(map(repr, unknown))}: the options are {', '.join(names)}"
-        if "path" in unknown:  # the options that load() and save() were given
-            message = f"load() and save() take no path: pass the name of the queue as an option{EXAMPLE}"
+    known, writing = _fields(*kinds), _fields(WriteOptions)
+    texts = {name.lower(): value for name, value in options.items()}
+    unknown = [name for name in options if name.lower() not in known]
+    if wrong := [name for name in unknown if name.lower() in writing]:
+        raise InvalidInput(
+            f"option {', '.join(map(repr, wrong))} is only for writing. A view to write to cannot be read, "
+            "and needs columns: CREATE TEMPORARY VIEW … (body STRING) USING rq_dlq OPTIONS (…)"
+        )
+    if "path" in unknown:  # the options that load() and save() were given
+        message = f"load() and save() take no path: pass the name of the queue as an option{EXAMPLE}"
         raise InvalidInput(message)
-    return {name.lower(): value for name, value in options.items()}
+    if unknown:
+        names = ", ".join(each.metadata["name"] for each in known.values())
+        raise InvalidInput(f"unknown option {', '.join(map(repr, unknown))}: the options are {names}")
+    return texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,16 +144,11 @@ class SourceOptions(Options):
     """
 
     queues: tuple[str, ...] = option("queue", queue_names)
-    shards: int = option("shards", shard_count, "0")
-    fetch_size: int = option("fetchSize", number(1, _IN_A_CALL), "500")
+    shards: int = option("shards", _SHARDS, "0")
+    fetch_size: int = option("fetchSize", number(1, 500), "500")  # up to 4 ms of Redis
     cores: int = 0
 
     def __post_init__(self) -> None:
-        """Check options against one another.
-
-        Raises:
-            InvalidInput: a pattern has no shards.
-        """
         if self.shards and any("*" in name for name in self.queues):
             message = "option shards works with names of queues, not with patterns: leave out one of them"
             raise InvalidInput(message)
@@ -178,17 +181,10 @@ class ReadOptions(SourceOptions):
     @property
     def failure(self) -> dict[str, str]:
         """The failure that rows must have, by column."""
-        wanted = {
-            "reason": self.reason, "fingerprint": self.fingerprint, "error_class": self.error_class,
-        }  # fmt: skip
-        return {name: value for name, value in wanted.items() if value}
+        columns = ("reason", "fingerprint", "error_class")
+        return {name: value for name in columns if (value := getattr(self, name))}
 
     def __post_init__(self) -> None:
-        """Check options against one another.
-
-        Raises:
-            InvalidInput: a pattern has no shards, ids have no times.
-        """
         SourceOptions.__post_init__(self)
         if self.ids and not (self.since is None and self.until is None):
             raise InvalidInput("option ids works without since and until: leave out one of them")
@@ -227,3 +223,60 @@ class StreamOptions(SourceOptions):
     handler_columns: tuple[str, ...] = option("handlerColumns", column_names, "body", beside="handler")
     starting: str = option("startingOffsets", text, "earliest", only=("history",))
     fail_on_loss: bool = option("failOnDataLoss", flag, "true")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions(Options):
+    """The options of `df.write.format("rq_dlq")`.
+
+    Attributes:
+        operation: send, ack, nack, discard or redrive.
+        queue: to send to; for other operations, the queue of rows that do not name one.
+        shards: how many shards the queue stands for, `queue:0` …; 0: only for itself.
+        job: a job with this id writes once, however often it runs; None: each run writes.
+        content_type: application/json: a body is a JSON document; application/octet-stream: bytes; empty: a
+            binary body is bytes, and a string is text, which arrives as a JSON string.
+        id_column, key_column, priority_column, headers_column, delay_column, ttl_column: the column with this
+            value for each row; empty: ids are drawn, there are no keys, the others have their defaults.
+        rate: messages per second that become visible, or are redriven; 0: no limit.
+        canary: how many of each queue are redriven first; the others follow if these succeed; 0: no canary.
+        stage_ttl: milliseconds that a task's rows are kept for the end of the job.
+        max_message_bytes: the largest size of encoded headers and body.
+        fail_on_lost: fail if a row can no longer be settled because its lease was lost.
+        durability, replicas: when a job counts as written, as for a broker (`BrokerSettings`).
+    """
+
+    queue: str = option("queue", lambda _, given: given.strip())
+    shards: int = option("shards", _SHARDS, "0", only=_SEND)
+    operation: str = option("operation", one_of(("send", *SETTLES, "redrive")), "send")
+    job: str | None = option("jobId", text, None, only=_SEND)
+    content_type: str = option("contentType", one_of((JSON, BYTES, "")), only=_SEND)
+    id_column: str = option("idColumn", text, only=_SEND)
+    key_column: str = option("keyColumn", text, only=_SEND)
+    priority_column: str = option("priorityColumn", text, only=_SEND)
+    headers_column: str = option("headersColumn", text, only=_SEND)
+    delay_column: str = option("delayColumn", text, only=("send", "nack"))
+    ttl_column: str = option("ttlColumn", text, only=_SEND)
+    rate: int = option("rateLimit", number(0), "0", only=("send", "redrive"))
+    canary: int = option("canary", number(0, 1_000), "0", only=("redrive",))
+    stage_ttl: int = option("stageTtl", duration(1_000), "1d", only=_SEND)
+    max_message_bytes: int = option("maxMessageBytes", byte_count, str(MAX_MESSAGE_BYTES), only=_SEND)
+    fail_on_lost: bool = option("failOnLost", flag, "false", only=SETTLES)
+    durability: Durability = option("durability", one_of(DURABILITIES), "memory", only=_SEND)  # noqa: RUF009 - a field
+    replicas: int = option("replicas", number(1), "1", only=_SEND)
+
+    def __post_init__(self) -> None:
+        if self.queue or self.operation == "send":
+            queue_name("queue", self.queue)
+        if self.job is not None:
+            check_job(self.job)
+
+    @property
+    def sender(self) -> dict[str, Any]:
+        """The settings of the broker that sends."""
+        return {name: getattr(self, name) for name in ("durability", "replicas", "max_message_bytes")}
+
+    @property
+    def families(self) -> list[str]:
+        """The queues to send to."""
+        return shards_of(self.queue, self.shards)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,25 +14,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import types
-from pyspark.sql.types import MapType, StringType
 
 from rq_dlq.errors import InvalidInput, InvalidMessage
-from rq_dlq.spark.write_options import BYTES, JSON
-from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS, NO_JSON
+from rq_dlq.spark.options import BYTES, JSON, WriteOptions
+from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS, NO_JSON, Codec, Ids
 from rq_dlq.values.durations import milliseconds
 from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
     from rq_dlq.core.steps.call import Argument
-    from rq_dlq.spark.write_options import WriteOptions
-    from rq_dlq.values.codec import Codec, Ids
 
-_WHOLE = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
+# The types that a column may have, as a pattern of SQL's names, and what an error says of them.
+TEXT = ("string.*", "string")  # of any collation
+_WHOLE = ("(tiny|small|big)?int", "a whole number")
 SPANS = (
-    (*_WHOLE, types.FloatType, types.DoubleType, types.DecimalType, StringType, types.DayTimeIntervalType),
+    rf"{_WHOLE[0]}|float|double|decimal\(.*\)|string.*|interval (?!year|month).*",
     "a number of seconds, a duration as text or an interval",
 )
 _JSON_TEXT = msgspec.json.Decoder(msgspec.Raw)  # checks the grammar; not UTF-8, nor the size of numbers
@@ -42,50 +41,36 @@ Times = tuple[int, int]
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:
-    """Check the columns of rows to send.
-
-    Raises:
-        InvalidInput: a column is missing, has a type that cannot be sent, or would not be sent.
-    """
-    kinds: dict[str, tuple[tuple[type[DataType], ...], str]] = {
-        "body": ((types.BinaryType, StringType), "binary or string"),
-        options.id_column: ((StringType,), "string"),
-        options.key_column: ((StringType,), "string"),
-        options.priority_column: (_WHOLE, "a whole number"),
-        options.headers_column: ((MapType,), "map<string,string>"),
+    """Raise InvalidInput if a column is missing, has a type that cannot be sent, or would not be sent."""
+    kinds = {
+        "body": ("binary|string.*", "binary or string"),
+        options.id_column: TEXT,
+        options.key_column: TEXT,
+        options.priority_column: _WHOLE,
+        options.headers_column: ("map<string,string>", "map<string,string>"),
         options.delay_column: SPANS,
         options.ttl_column: SPANS,
     }
-    kinds.pop("", None)
     check_types(schema, kinds)
-    if unsent := [name for name in schema.fieldNames() if name not in kinds]:
+    if unsent := [name for name in schema.fieldNames() if not name or name not in kinds]:
         raise InvalidInput(
             f"column {', '.join(map(repr, unsent))} would not be sent: select() the others, put it into "
             "the body (to_json(struct(…))), or name it in an option such as idColumn"
         )
-    headers = schema[options.headers_column].dataType if options.headers_column else None
-    if isinstance(headers, MapType) and headers.simpleString() != "map<string,string>":
-        raise InvalidInput(
-            f"column {options.headers_column!r} is {headers.simpleString()}, not map<string,string>: cast it"
-        )
-    if options.content_type == BYTES and isinstance(schema["body"].dataType, StringType):
+    if options.content_type == BYTES and schema["body"].dataType.simpleString() != "binary":
         message = "the body is a string, but contentType is bytes: cast it to binary, or omit contentType"
         raise InvalidInput(message)
 
 
-def check_types(schema: StructType, kinds: Mapping[str, tuple[tuple[type[DataType], ...], str]]) -> None:
-    """Check that columns exist and have one of their types.
-
-    Raises:
-        InvalidInput: a column is missing, or has another type.
-    """
-    for name, (allowed, wanted) in kinds.items():
-        if name not in schema.fieldNames():
-            message = f"there is no column {name!r}: there are {', '.join(schema.fieldNames()) or 'none'}"
-            raise InvalidInput(message)
-        if not isinstance(schema[name].dataType, allowed):
-            message = f"column {name!r} is {schema[name].dataType.simpleString()}, not {wanted}: cast it"
-            raise InvalidInput(message)
+def check_types(schema: StructType, kinds: Mapping[str, tuple[str, str]]) -> None:
+    """Raise InvalidInput unless these columns exist and have one of their types; an empty name is of none."""
+    there = {field.name: field.dataType.simpleString() for field in schema}
+    for name in filter(None, kinds):
+        pattern, wanted = kinds[name]
+        if name not in there:
+            raise InvalidInput(f"there is no column {name!r}: there are {', '.join(there) or 'none'}")
+        if not re.fullmatch(pattern, there[name]):
+            raise InvalidInput(f"column {name!r} is {there[name]}, not {wanted}: cast it")
 
 
 @dataclass
@@ -105,26 +90,23 @@ class Outgoing:
     shards: int
 
     def groups(self, batch: pa.RecordBatch, turn: int) -> Iterator[tuple[int, Times, list[Argument]]]:
-        """The items (id, payload, …) by shard, and by delay and time to live (milliseconds).
-
-        Raises:
-            InvalidInput: a row cannot be sent.
-        """
+        """The items (id, payload, …) by shard, and by delay and time to live (milliseconds)."""
         if not batch.num_rows:
             return
-        ids, payloads, times = self._ids(batch), self._payloads(batch), self._times(batch)
-        if times is None and self.shards == 1:
+        options, ids, payloads = self.options, self._ids(batch), self._payloads(batch)
+        if self.shards == 1 and not (options.delay_column or options.ttl_column):
             items: list[Any] = [None] * (2 * len(payloads))
             items[::2], items[1::2] = ids, payloads
             yield 0, (0, 0), items
             return
+        delays = spans(cells(batch, options.delay_column), "delay", 0, 0)
+        ttls = spans(cells(batch, options.ttl_column), "ttl", 1, 0)
+        keys = cells(batch, options.key_column)
         grouped: defaultdict[tuple[int, Times], list[Argument]] = defaultdict(list)
-        spread_by = ids if self.options.id_column else [None] * len(ids)
-        keys = self._column(batch, "key_column") or spread_by
         for n, name in enumerate(ids):
-            text = spread_by[n] if keys[n] is None else keys[n]
+            text = name if keys[n] is None and options.id_column else keys[n]
             shard = (turn + n if text is None else zlib.crc32(text.encode())) % self.shards
-            grouped[shard, times[n] if times else (0, 0)] += (name, payloads[n])
+            grouped[shard, (delays[n], ttls[n])] += (name, payloads[n])
         for (shard, pair), items in grouped.items():
             yield shard, pair, items
 
@@ -139,17 +121,14 @@ class Outgoing:
         return [next(drawn) if name is None else name for name in ids]
 
     def _payloads(self, batch: pa.RecordBatch) -> list[bytes]:
-        bodies = self._bodies(batch)
-        columns = [self._column(batch, name) for name in ("priority_column", "headers_column", "key_column")]
-        if columns == [None] * len(columns):
-            return [*map(self.codec.packer(DEFAULT_PRIORITY, NO_HEADERS), bodies)]
-        none = [None] * len(bodies)
-        pack, usual = self.codec.packer, DEFAULT_PRIORITY
+        options, pack, bodies = self.options, self.codec.packer, self._bodies(batch)
+        names = (options.priority_column, options.headers_column, options.key_column)
+        if not any(names):
+            return [*map(pack(DEFAULT_PRIORITY, NO_HEADERS), bodies)]
+        columns = (cells(batch, name) for name in names)
         return [
-            pack(usual if priority is None else priority, dict(pairs or ()), key=key)(body)
-            for body, priority, pairs, key in zip(
-                bodies, *(column or none for column in columns), strict=True
-            )
+            pack(DEFAULT_PRIORITY if priority is None else priority, dict(pairs or ()), key=key)(body)
+            for body, priority, pairs, key in zip(bodies, *columns, strict=True)
         ]
 
     def _bodies(self, batch: pa.RecordBatch) -> list[Any]:
@@ -172,25 +151,15 @@ class Outgoing:
             raise InvalidMessage(message) from None
         return documents
 
-    def _times(self, batch: pa.RecordBatch) -> list[Times] | None:
-        """The delay and the time to live of each row; None: there are no such columns."""
-        delays, ttls = self._column(batch, "delay_column"), self._column(batch, "ttl_column")
-        if delays is None and ttls is None:
-            return None
-        none = [None] * batch.num_rows
-        return list(zip(spans(delays or none, "delay", 0, 0), spans(ttls or none, "ttl", 1, 0), strict=True))
-
-    def _column(self, batch: pa.RecordBatch, option: str) -> list[Any] | None:
-        name = getattr(self.options, option)
-        return cells(batch, name) if name else None
-
 
 def cells(batch: pa.RecordBatch, name: str) -> list[Any]:
-    """The values of a column.
+    """The values of a column; nulls, if the name is empty.
 
     Raises:
         InvalidInput: a string is not UTF-8, which Spark does not check.
     """
+    if not name:
+        return [None] * batch.num_rows
     try:
         return batch.column(name).to_pylist()  # type: ignore[no-any-return]
     except UnicodeDecodeError as error:
@@ -199,11 +168,7 @@ def cells(batch: pa.RecordBatch, name: str) -> list[Any]:
 
 
 def spans(values: Sequence[Any], name: str, minimum: int, none: T) -> list[int | T]:
-    """Durations in milliseconds; null is `none`.
-
-    Raises:
-        InvalidDuration: a value is not a valid duration.
-    """
+    """Durations in milliseconds; null is `none`."""
     known: dict[Any, int | T] = {None: none}
     for value in values:
         if value not in known:

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import InputPartition
-
 from rq_dlq.core.batches import batches
 from rq_dlq.core.looking import outcomes
 from rq_dlq.core.steps.driving import together
@@ -22,23 +20,12 @@ if TYPE_CHECKING:
 
     from rq_dlq._keys import QueueKeys
     from rq_dlq.client.broker import Broker
-    from rq_dlq.core.pages.calls import Page
-    from rq_dlq.core.steps.step import Steps
     from rq_dlq.spark.columns import MessageColumns
     from rq_dlq.values.outcome import RawOutcome
-    from rq_dlq.values.wanted import Wanted
 
 ROWS = 25_000  # messages that are worth another task: it costs as much as to read them
 FEWEST = 1_000  # messages that are worth a task where cores are free: their handling costs more than that
 FEWEST_OF_CLUSTER = 2  # the cores that Spark reports for a cluster, even if none has joined yet
-
-
-class Share(InputPartition):
-    """The work of one task."""
-
-    def __init__(self, parts: Iterable[Any] = ()) -> None:
-        super().__init__(None)
-        self.parts = tuple(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +38,17 @@ class Slice:
     first: int
     end: int
 
-    def pages(self, limit: int, wanted: Wanted) -> Iterator[Steps[Page]]:
-        """The messages that the claim still holds, `limit` in one call."""
-        for first in range(self.first, self.end, limit):
-            yield batches.read_claim(self.keys, self.token, first, min(limit, self.end - first), wanted)
-
 
 def read_slices(
     slices: Iterable[Slice], broker: Broker, columns: MessageColumns, limit: int
 ) -> Iterator[pa.RecordBatch]:
     """The messages that the claims still hold; each try yields the same."""
     for (keys, shard), parts in groupby(slices, lambda part: (part.keys, part.shard)):
-        looks = [look for part in parts for look in part.pages(limit, columns.wanted)]
+        looks = [
+            batches.read_claim(keys, part.token, first, min(limit, part.end - first), columns.wanted)
+            for part in parts
+            for first in range(part.first, part.end, limit)
+        ]
         # Several in one round trip, since each may wait for a script that claims ahead.
         found = (broker._run(together(window)) for window in chunks(looks, WINDOW))
         yield from columns.batches(chain.from_iterable(found), keys.family, shard)
@@ -78,13 +64,12 @@ class Span:
 
     def read(self, broker: Broker, limit: int) -> Iterator[list[RawOutcome]]:
         """The events, `limit` in one call."""
-        start, full = self.start, True
-        while full:
-            found = broker._run(outcomes.entries(self.keys, start=start, end=self.end, limit=limit))
-            full = len(found) == limit
-            if found:
-                yield found
-                start = after(found[-1][0])
+        start = self.start
+        while found := broker._run(outcomes.entries(self.keys, start=start, end=self.end, limit=limit)):
+            yield found
+            if len(found) < limit:
+                return
+            start = after(found[-1][0])
 
 
 def cores_of(spark: SparkSession) -> int:
@@ -117,18 +102,15 @@ def dealt(slices: Sequence[Slice], tasks: int, cores: int = 0) -> list[list[Slic
     """
     places = sum(part.end - part.first for part in slices)
     size = max(1, math.ceil(places / (tasks or tasks_for(places, cores))))
-    shares: list[list[Slice]] = [[]]
-    room = size
-    for whole in slices:
-        rest = whole
-        while rest.end - rest.first > room:
-            cut = rest.first + room
-            shares[-1].append(replace(rest, end=cut))
-            shares.append([])
-            rest, room = replace(rest, first=cut), size
-        shares[-1].append(rest)
-        room -= rest.end - rest.first
-        if room == 0:
-            shares.append([])
-            room = size
-    return list(filter(None, shares))
+    shares: list[list[Slice]] = []
+    room = 0
+    for part in slices:
+        first = part.first
+        while first < part.end:
+            if room == 0:
+                shares.append([])
+                room = size
+            end = min(part.end, first + room)
+            shares[-1].append(replace(part, first=first, end=end))
+            first, room = end, room - (end - first)
+    return shares

@@ -15,22 +15,21 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import LongType, StructField, StructType
 
-from rq_dlq.client.broker import Broker
 from rq_dlq.client.handlers import Handler
 from rq_dlq.client.settings import MAX_MESSAGE_BYTES
 from rq_dlq.core import opening
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.spark.arrow import arrow_schema
-from rq_dlq.spark.brokers import PATIENCE, USUAL_NAMESPACE, broker_at, resolve
-from rq_dlq.spark.queues import existing
+from rq_dlq.spark.brokers import USUAL_NAMESPACE, broker_at, resolve
+from rq_dlq.spark.queues import check_queues
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.worker import Worker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from rq_dlq.client.queue import Queue
+    from rq_dlq.client.broker import Broker
     from rq_dlq.policy import RedeliveryPolicy
     from rq_dlq.worker.stopping import Until
 
@@ -73,31 +72,17 @@ RARE = {"kept": "dead", "gone": "lost", "passed_on": "released"}  # outcomes, an
 COUNTS = StructType([StructField(name, LongType()) for name in COUNTED])
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Pull:
-    """The settings of a task, which are sent to the executors.
+    """The work of a task. It is sent to the executors; a handler takes its queue and broker along.
 
     Attributes:
-        name: of the queue.
         ends_at: the end in milliseconds of the server's clock; None: `until` decides.
     """
 
-    url: str = field(repr=False)
-    namespace: str
-    name: str
-    type: Any
-    lease: Duration
-    policy: RedeliveryPolicy | None
-    function: Callable[..., Any] = field(repr=False)
-    concurrency: int
-    timeout: Duration | None
+    handler: Handler = field(repr=False)
     until: Until
-    ends_at: int | None = None
-    max_message_bytes: int = MAX_MESSAGE_BYTES
-
-    def queue(self, broker: Broker) -> Queue[Any]:
-        """The queue, as every process declares it."""
-        return broker.queue(self.name, type=self.type, lease=self.lease, redelivery=self.policy)
+    ends_at: int | None
 
     def task(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run a worker in a Python process of Spark; yields a row of counts for each row."""
@@ -110,13 +95,10 @@ class Pull:
     def _work(self) -> dict[str, int]:
         counts = Counter[str](dict.fromkeys(COUNTED, 0))
         log_only_failures()
-        with Broker(
-            self.url, namespace=self.namespace, retries=PATIENCE, max_message_bytes=self.max_message_bytes
-        ) as broker:
+        with self.handler.queue._broker as broker:
             left = math.inf if self.ends_at is None else (self.ends_at - clock(broker)) / 1000
             if left > 0:
-                self.queue(broker).handler(concurrency=self.concurrency, timeout=self.timeout)(self.function)
-                broker._handlers[:] = [replace(one, type=self.type) for one in broker._handlers]
+                broker._handlers[:] = [self.handler]
                 worker = Worker(broker, until=self.until)
                 run_for(worker, left)
                 for outcome, count in worker.tally.counts.items():
@@ -180,26 +162,12 @@ def foreach_message(
     span = 0 if by_itself else milliseconds(until, name='until (or "drained", "empty")', minimum=1)
     address = resolve(url)
     broker = broker_at(address, namespace, max_message_bytes=max_message_bytes)
-    pull = Pull(
-        url=address,
-        namespace=namespace,
-        name=queue,
-        type=type,
-        lease=lease,
-        policy=policy,
-        function=handler,
-        concurrency=concurrency,
-        timeout=timeout,
-        until=until if by_itself else "stopped",  # type: ignore[arg-type]
-        ends_at=None if by_itself else clock(broker) + span,
-        max_message_bytes=max_message_bytes,
-    )
-    declared = pull.queue(broker)
+    declared = broker.queue(queue, type=type, lease=lease, redelivery=policy)
     checked = Handler.checked(declared, handler, concurrency, timeout)  # here already, not only in each task
-    pull = replace(
-        pull, type=checked.body_type()
-    )  # a function that was pickled may have lost its annotations
-    existing(broker, [declared._core.keys.family])
+    checked = replace(checked, type=checked.body_type())  # a pickled function may have lost its annotations
+    check_queues(address, namespace, [declared._core.keys.family])
+    ends_at = None if by_itself else clock(broker) + span
+    pull = Pull(checked, until if by_itself else "stopped", ends_at)  # type: ignore[arg-type]
     broker._run(opening.open_queue(declared._core))
     began = time.monotonic()
     rows = spark.range(0, parallelism, 1, parallelism).mapInArrow(pull.task, COUNTS).collect()

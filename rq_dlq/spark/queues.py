@@ -16,24 +16,9 @@ MOST_NAMED = 10
 
 
 def check_queues(url: str, namespace: str, names: Sequence[str] = ()) -> None:
-    """Like `existing`, with a broker that gives up sooner than those of tasks; called before a job starts.
-
-    Raises:
-        InvalidInput: one does not exist.
-        BrokerUnavailable: Redis cannot be reached.
-    """
+    """Raise InvalidInput unless these queues exist, before a job starts: its brokers are more patient."""
     with Broker(url, namespace=namespace) as broker:
-        existing(broker, names)
-
-
-def existing(broker: Broker, names: Sequence[str]) -> None:
-    """Check on the driver, before a job starts, that these queues exist.
-
-    Raises:
-        InvalidInput: one does not.
-        BrokerUnavailable: Redis cannot be reached.
-    """
-    known = broker.queues()
+        known = broker.queues()
     if missing := set(names).difference(known):
         raise _missing(sorted(missing), known)
 
@@ -71,13 +56,10 @@ def _elsewhere(broker: Broker, what: str) -> InvalidInput:
 
 
 def all_chosen(known: Sequence[str], names: Sequence[str], shards: int, *, whole: bool = False) -> list[str]:
-    """As `chosen`, where each name and pattern must have a queue.
+    """The queues that are `chosen`; InvalidInput is raised if a name or pattern has none.
 
     Args:
-        whole: each name must have all of its shards.
-
-    Raises:
-        InvalidInput: one has none.
+        whole: also if a name lacks a shard.
     """
     found, missing = chosen(known, names, shards)
     without = [name for name in names if not chosen(known, [name], shards)[0]]
@@ -91,18 +73,16 @@ def chosen(known: Sequence[str], names: Sequence[str], shards: int) -> tuple[lis
 
     A name stands for its shards.
     """
+    there = set(known)
     found: list[str] = []
     missing: list[str] = []
     for name in names:
+        wanted = shards_of(name, shards)
         if "*" in name:
             pattern = re.compile(re.escape(name).replace(r"\*", ".*"))
-            families = [family for family in known if pattern.fullmatch(family)]
-            missing += [] if families else [name]
-        else:
-            wanted = [family for family, _ in shards_of(name, shards)]
-            families = [family for family in wanted if family in known]
-            missing += [family for family in wanted if family not in known]
-        found += families
+            wanted = [family for family in known if pattern.fullmatch(family)] or [name]
+        found += [family for family in wanted if family in there]
+        missing += [family for family in wanted if family not in there]
     return list(dict.fromkeys(found)), missing
 
 

@@ -22,11 +22,7 @@ TABLES, STREAM_WRITES, STREAMS = (4, 0), (4, 1), (4, 2)
 
 
 def check_version(least: tuple[int, int], what: str) -> None:
-    """Check Spark's version.
-
-    Raises:
-        ConfigurationError: this Spark is too old for a feature.
-    """
+    """Raise ConfigurationError if this Spark is too old for a feature."""
     major, minor = pyspark.__version__.split(".")[:2]
     if (int(major), int(minor)) < least:
         wanted = ".".join(map(str, least))

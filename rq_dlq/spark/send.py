@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from rq_dlq.spark.write_options import WriteOptions
+    from rq_dlq.spark.options import WriteOptions
 
 logger = logging.getLogger("rq_dlq.spark")
 MOST_LISTS = 20_000  # rows that are committed together: about 0.1 s of Redis
@@ -63,10 +63,6 @@ class Send:
     Args:
         stream: the job is a streaming query, and each of its batches is committed once. A write in
             foreachBatch is not part of a stream, although its tasks also have a query id.
-
-    Raises:
-        InvalidInput: a column or an option is not valid.
-        BrokerUnavailable: Redis cannot be reached.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType, *, stream: bool = False) -> None:
@@ -79,7 +75,7 @@ class Send:
         self._job = options.job or secrets.token_hex(12)
         with Broker(self._options.url, namespace=options.namespace, **options.sender) as broker:
             broker.queues()
-            for family in options.families():
+            for family in options.families:
                 only_live(broker.queue(family)._core, "write to")
 
     @property
@@ -98,7 +94,7 @@ class Send:
         partition = context.partitionId()
         attempt = f"{partition:05}-{secrets.token_hex(6)}"  # attempts are moved in this order
         job = context.getLocalProperty(QUERY) if self._stream else self._job
-        queues = [broker.queue(family)._core for family in options.families()]
+        queues = [broker.queue(family)._core for family in options.families]
         stages = [Stage(queue.keys, job, attempt, options.stage_ttl) for queue in queues]
         outgoing = Outgoing(options, queues[0].codec, queues[0].ids, len(queues))
         try:
@@ -137,7 +133,7 @@ class Send:
         self._tell_rest(job)  # of the batch before it
         options, broker = self._options, self._broker
         count = sum(sum(counts.values()) for counts in lists.values())
-        queues = [broker.queue(family)._core for family in options.families()]
+        queues = [broker.queue(family)._core for family in options.families]
         known = self._stream or options.job
         steps = jobs.commit(
             queues,
@@ -160,7 +156,7 @@ class Send:
     def _leave_out(self, job: str, batch: int, count: int) -> None:
         """Send nothing, since it was written before. Spark tries no batch again but the last one."""
         broker = self._broker
-        keys = broker.queue(self._options.families()[0])._core.keys
+        keys = broker.queue(self._options.families[0])._core.keys
         last, _ = broker._run(broker._step(last_commit(keys, job)))
         if last > batch:
             raise DataLoss(
@@ -207,22 +203,18 @@ class Send:
         """Remove staged rows of a job that are not committed, including those of killed tasks."""
         self._tell_rest(job)
         broker = self._broker
-        for family in self._options.families():
+        for family in self._options.families:
             broker._run(jobs.drop_rest(broker.queue(family)._core.keys, job))
 
     def _tell_rest(self, job: str) -> None:
         """Commit the rest in all shards if the first has committed: its driver may have died in between."""
-        first, *others = self._options.families()
+        first, *others = self._options.families
         if others:
             self._broker._run(jobs.tell_rest(self._broker.queue(first)._core.keys, job))
 
 
 def check_lists(lists: int, *, tasks: int) -> None:
-    """Check that one script can commit this many lists of a queue: a list holds one delay and time to live.
-
-    Raises:
-        InvalidInput: there are too many, and more than a list for each task.
-    """
+    """Raise InvalidInput if one script cannot commit so many lists, each of one delay and time to live."""
     if lists > max(MOST_LISTS, tasks):
         raise InvalidInput(
             f"more than {MOST_LISTS:,} lists: Redis has to commit one at once for each different delay and "

@@ -8,41 +8,42 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
-from pyspark.sql.types import StringType
 
-from rq_dlq.client.broker import Broker
+from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.settling.outages import log_opened
-from rq_dlq.core.steps.step import CHANGED, CHUNK, Batch, seed
+from rq_dlq.core.steps.step import CHANGED, CHUNK, Batch, Steps, chunks, seed
 from rq_dlq.errors import InvalidInput, LeaseLost, Poison, RqDlqError
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.offsets import family_of, query_of
-from rq_dlq.spark.outgoing import SPANS, cells, check_types, spans
-from rq_dlq.spark.queues import check_origin, existing
+from rq_dlq.spark.outgoing import SPANS, TEXT, cells, check_types, spans
+from rq_dlq.spark.queues import check_origin, check_queues
 from rq_dlq.spark.schemas import ERROR
 from rq_dlq.spark.send import EXECUTION, QUERY, ROOT, SPLIT
 from rq_dlq.values.failure import Cause
+from rq_dlq.values.names import Naming
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from rq_dlq.client.broker import Broker
     from rq_dlq.core.queues.queue import QueueState
-    from rq_dlq.core.steps.call import Call, Held
-    from rq_dlq.core.steps.step import Steps
-    from rq_dlq.spark.write_options import WriteOptions
+    from rq_dlq.core.steps.call import Call
+    from rq_dlq.spark.options import WriteOptions
     from rq_dlq.values.settlement import Settlement
+
+    Part: TypeAlias = tuple[QueueState[Any], "Fate", Sequence[str]]
 
 logger = logging.getLogger("rq_dlq.spark")
 TOGETHER = 500  # acks in one round trip; other operations take Redis longer, and run one chunk at a time
-TEXT = ((StringType,), "string")
 POISON = Cause.of(Poison()).type  # it is the message's own fault
 
 
@@ -73,11 +74,10 @@ class ByRows:
     """The common part of `ack`, `nack`, `discard` and `redrive`."""
 
     def __init__(self, options: WriteOptions) -> None:
-        self._options = replace(options, url=resolve(options.url))
-        with Broker(self._options.url, namespace=options.namespace) as broker:
-            broker.queues()
-            if options.queue:
-                existing(broker, [broker.queue(options.queue)._core.keys.family])
+        url = resolve(options.url)
+        self._options = replace(options, url=url)
+        families = [Naming().resolve(options.queue).family] if options.queue else []
+        check_queues(url, options.namespace, families)
 
     @property
     def _broker(self) -> Broker:
@@ -119,32 +119,23 @@ class Fate:
 
 
 class Settle(ByRows):
-    """The operations `ack`, `nack` and `discard`.
-
-    Raises:
-        InvalidInput: a column or an option is not valid.
-        BrokerUnavailable: Redis cannot be reached.
-    """
+    """The operations `ack`, `nack` and `discard`."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         errors = ERROR if options.operation != "ack" else ()
         self._errors = [name for name in errors if name in schema.fieldNames()]
-        kinds: dict[str, Any] = dict.fromkeys(("id", "batch", *self._errors), TEXT)
-        if options.delay_column:
-            kinds[options.delay_column] = SPANS
-        check_types(schema, kinds)
+        texts = dict.fromkeys(("id", "batch", *self._errors), TEXT)
+        check_types(schema, texts | {options.delay_column: SPANS})
         self._handled = len(self._errors) > 1 and all(schema[name].nullable for name in self._errors)
         super().__init__(options)
 
     def keys(self, batch: pa.RecordBatch) -> Iterator[Fate]:
         """The settlement of each row."""
-        none = [None] * batch.num_rows
         tokens = cells(batch, "batch")
         for token in set(tokens):
             family_of(token, self._options.queue)
-        kinds, texts = (cells(batch, name) if name in self._errors else none for name in ERROR)
-        column = self._options.delay_column
-        delays = spans(cells(batch, column), "delay", 0, None) if column else none
+        kinds, texts = (cells(batch, name if name in self._errors else "") for name in ERROR)
+        delays = spans(cells(batch, self._options.delay_column), "delay", 0, None)
         for token, kind, text, delay in zip(tokens, kinds, texts, delays, strict=True):
             yield Fate(token, kind or "", text or "", delay)
 
@@ -156,52 +147,43 @@ class Settle(ByRows):
             LeaseLost: some rows lost their lease, and `failOnLost` is set; the others are settled.
         """
         broker, verb = self._broker, self._options.operation
-        fates = [item for message in messages if message for item in message.ids.items()]
+        fates = [item for message in filter(None, messages) for item in message.ids.items()]
         families = {fate.token: family_of(fate.token, self._options.queue) for fate, _ in fates}
         check_origin(broker, [(family, token) for token, family in families.items()])
         queues = {family: broker.queue(family)._core for family in set(families.values())}
-        windows = _windows(verb, [(queues[families[fate.token]], fate, ids) for fate, ids in fates])
-        settled, lost = broker._run(_settle_all(windows))
-        broker._run(_tell_queries(queues, settled))
-        if fates and self._handled and any(message.follows for message in messages if message):
+        rows = [(queues[families[fate.token]], fate, ids) for fate, ids in fates]
+        settled, lost = broker._run(_settle_all(verb, rows))
+        if fates and self._handled and any(message.follows for message in filter(None, messages)):
             logger.warning(
                 "%s: %d rows failed, and split() was not called. If another write of this epoch takes the "
                 "output of the same handler, Spark runs it for each write: a row that fails in one alone is "
                 "lost or doubled. Use split(), which runs it once",
-                verb, settled.total() + lost,
+                verb, settled + lost,
             )  # fmt: skip
         if lost:
-            text = f"{verb}: {settled.total():,} rows; {lost:,} more were not changed: their lease was lost"
+            text = f"{verb}: {settled:,} rows; {lost:,} more were not changed: their lease was lost"
             if self._options.fail_on_lost:
                 raise LeaseLost(text)
             logger.warning("%s", text)
 
 
-class Settling(NamedTuple):
-    """A call that settles messages of a queue that a token holds."""
-
-    queue: QueueState[Any]
-    token: str
-    call: Call[list[Settlement]]
-
-
-def _windows(verb: str, rows: Sequence[tuple[QueueState[Any], Fate, Sequence[str]]]) -> list[list[Settling]]:
-    """The calls that settle the rows; a window is one round trip."""
-    size, most = (CHUNK, TOGETHER) if verb == "ack" else (CHANGED, CHANGED)
-    windows: list[list[Settling]] = []
-    room = 0
+def _windows(rows: Iterable[Part], size: int, most: int) -> Iterator[list[Part]]:
+    """Windows of at most `most` rows, for one round trip each, of parts of at most `size`."""
+    window: list[Part] = []
+    room = most
     for queue, fate, ids in rows:
-        for start in range(0, len(ids), size):
-            held = [(name, fate.token) for name in ids[start : start + size]]
-            if room < len(held):
-                windows.append([])
-                room = most
-            windows[-1].append(Settling(queue, fate.token, _call(verb, queue, held, fate)))
-            room -= len(held)
-    return windows
+        for chunk in chunks(ids, size):
+            if room < len(chunk):
+                yield window
+                window, room = [], most
+            window.append((queue, fate, chunk))
+            room -= len(chunk)
+    if window:
+        yield window
 
 
-def _call(verb: str, queue: QueueState[Any], held: Sequence[Held], fate: Fate) -> Call[list[Settlement]]:
+def _call(verb: str, queue: QueueState[Any], fate: Fate, ids: Sequence[str]) -> Call[list[Settlement]]:
+    held = [(name, fate.token) for name in ids]
     cause = Cause.named(fate.kind, fate.text)
     if verb == "ack":
         return settling_calls.ack(queue.keys, held)
@@ -216,48 +198,36 @@ def _call(verb: str, queue: QueueState[Any], held: Sequence[Held], fate: Fate) -
     )  # fmt: skip
 
 
-def _settle_all(windows: Sequence[Sequence[Settling]]) -> Steps[tuple[Counter[str], int]]:
-    """How many messages were settled, by token, and how many were not."""
-    settled, lost = Counter[str](), 0
-    for window in windows:
-        replies: list[list[Settlement]] = yield Batch([each.call for each in window])
-        for each, settlements in zip(window, replies, strict=True):
-            log_opened(each.queue, settlements)
+def _settle_all(verb: str, rows: Iterable[Part]) -> Steps[tuple[int, int]]:
+    """Settle the rows; how many were settled, and how many were not.
+
+    What queries do not hold any more is noted for them, so that they miss none when they ack the rest.
+    """
+    settled, lost = Counter[tuple[QueueKeys, str | None]](), 0
+    for window in _windows(rows, *((CHUNK, TOGETHER) if verb == "ack" else (CHANGED, CHANGED))):
+        replies: list[list[Settlement]] = yield Batch([_call(verb, *part) for part in window])
+        for (queue, fate, _), settlements in zip(window, replies, strict=True):
+            log_opened(queue, settlements)
             good = sum(map(bool, settlements))
-            settled[each.token] += good
+            settled[queue.keys, query_of(fate.token)] += good
             lost += len(settlements) - good
-    return settled, lost
-
-
-def _tell_queries(queues: Mapping[str, QueueState[Any]], settled: Mapping[str, int]) -> Steps[None]:
-    """Note the messages that queries do not hold any more, so that they miss none when they ack the rest."""
-    counts = Counter[tuple[str, str]]()
-    for token, count in settled.items():
-        if count and (query := query_of(token)):
-            counts[token.partition("@")[2], query] += count
-    for (family, query), count in counts.items():
-        keys = queues[family].keys
-        yield Batch([batch_calls.note_settled(keys, query, count), batch_calls.remember(keys, query)])
+    for (keys, query), count in settled.items():
+        if query and count:
+            yield Batch([batch_calls.note_settled(keys, query, count), batch_calls.remember(keys, query)])
+    return settled.total(), lost
 
 
 class Redrive(ByRows):
-    """The operation `redrive`.
-
-    Raises:
-        InvalidInput: a column or an option is not valid, or the queue does not exist.
-        BrokerUnavailable: Redis cannot be reached.
-    """
+    """The operation `redrive`."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
-        self._named = "queue" in schema.fieldNames() or not options.queue
-        check_types(schema, dict.fromkeys(("id", "queue") if self._named else ("id",), TEXT))
+        self._column = "queue" if "queue" in schema.fieldNames() or not options.queue else ""
+        check_types(schema, dict.fromkeys(("id", self._column), TEXT))
         super().__init__(options)
 
     def keys(self, batch: pa.RecordBatch) -> Iterator[str]:
         """The queue of each row."""
-        if not self._named:
-            return iter([self._options.queue] * batch.num_rows)
-        names = [name or self._options.queue for name in cells(batch, "queue")]
+        names = [name or self._options.queue for name in cells(batch, self._column)]
         if not all(names):
             raise InvalidInput("a row has no queue: filter out such rows, or set the option queue")
         return iter(names)

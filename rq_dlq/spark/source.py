@@ -6,26 +6,20 @@ Readers and writers are created there as well, when a query is planned, so error
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamReader
 
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.spark.errors import without_traceback
 from rq_dlq.spark.option_values import VIEW, one_of
-from rq_dlq.spark.options import STORIES, ReadOptions, StreamOptions, option_names, texts_of
+from rq_dlq.spark.options import STORIES, ReadOptions, StreamOptions, texts_of
 from rq_dlq.spark.requirements import STREAM_WRITES, STREAMS, check_version
 from rq_dlq.spark.schemas import VIEWS, check_chosen, check_output, schema_of
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import (
-        DataSourceArrowWriter,
-        DataSourceReader,
-        DataSourceStreamArrowWriter,
-        DataSourceStreamReader,
-    )
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
     from pyspark.sql.types import StructType
 
 
@@ -45,14 +39,9 @@ class RqDlqSource(DataSource):
 
     @without_traceback
     def schema(self) -> StructType:
-        """The columns of the view, if the user chose none.
-
-        Raises:
-            InvalidInput: it is for a table of a catalog, or an option is wrong.
-        """
+        """The columns of the view, if the user chose none."""
         if "provider" in self.options:  # a property of tables
             raise InvalidInput(VIEW)
-        _check_reads(self.options)
         given = texts_of(self.options, ReadOptions, StreamOptions)
         view = one_of(VIEWS)("view", given.get("view", "queue"))
         return schema_of(view, one_of(STORIES)("history", given.get("history", "struct")))
@@ -62,16 +51,11 @@ class RqDlqSource(DataSource):
         """The reader of a table."""
         from rq_dlq.spark.views import reader  # noqa: PLC0415 - each side imports what it needs
 
-        _check_reads(self.options)
         return reader(replace(ReadOptions.of(self.options), cores=self.cores), schema)
 
     @without_traceback
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """The reader of a stream.
-
-        Raises:
-            ConfigurationError: this Spark is too old.
-        """
+        """The reader of a stream."""
         check_version(STREAMS, "reading a queue as a stream")
         from rq_dlq.spark.split import columns_to_read  # noqa: PLC0415 - each side imports what it needs
         from rq_dlq.spark.stream import RefusedStream, StreamReader  # noqa: PLC0415 - new bases in 4.2
@@ -97,30 +81,9 @@ class RqDlqSource(DataSource):
 
     @without_traceback
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: FBT001, N802
-        """The writer of a stream.
-
-        Raises:
-            ConfigurationError: this Spark is too old.
-        """
+        """The writer of a stream."""
         check_version(STREAM_WRITES, "writing a stream to a queue")
         from rq_dlq.spark.stream_write import StreamWriter  # noqa: PLC0415
         from rq_dlq.spark.write import operation_of  # noqa: PLC0415
 
         return StreamWriter(operation_of(self.options, schema, overwrite=overwrite, stream=True))
-
-
-def _check_reads(options: Mapping[str, str]) -> None:
-    """Check that no option is only for writing.
-
-    Raises:
-        InvalidInput: one is. In SQL, a view to write to was read, or made without columns.
-    """
-    from rq_dlq.spark.write_options import WriteOptions  # noqa: PLC0415
-
-    writing = {name.lower() for name in option_names(WriteOptions)}
-    reading = {name.lower() for name in option_names(ReadOptions, StreamOptions)}
-    if wrong := [name for name in options if name.lower() in writing - reading]:
-        raise InvalidInput(
-            f"option {', '.join(map(repr, wrong))} is only for writing. A view to write to cannot be read, "
-            "and needs columns: CREATE TEMPORARY VIEW … (body STRING) USING rq_dlq OPTIONS (…)"
-        )

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from rq_dlq._keys import QueueKeys
@@ -20,7 +20,7 @@ from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.errors import without_traceback
 from rq_dlq.spark.heartbeat import Heartbeat
 from rq_dlq.spark.offsets import FORMAT, Offset, Position
-from rq_dlq.spark.partitions import Share, read_slices
+from rq_dlq.spark.partitions import read_slices
 from rq_dlq.spark.query import Query
 from rq_dlq.spark.queues import all_chosen, check_queues
 from rq_dlq.spark.split import check_handler, columns_to_read, handler_of
@@ -29,7 +29,6 @@ from rq_dlq.values.cached import cached_property
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
     from rq_dlq.spark.options import StreamOptions
@@ -155,13 +154,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._driver.keep(batch)  # immediately: the driver may have been down for nearly a lease
         shares = self._driver.run(self._driver.query.plan(Offset.of(start), batch))
         self._driver.keep(batch)  # and the halves that planning has parked
-        return list(map(Share, shares)) or [Share()]
+        return list(map(InputPartition, shares)) or [InputPartition(())]
 
-    def read(self, partition: Share) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a share, in an executor: the same messages at each try."""
         broker = broker_at(self._url, self._options.namespace)
         columns = columns_to_read(self._options, self._schema)
-        found = read_slices(partition.parts, broker, columns, self._options.fetch_size)
+        found = read_slices(partition.value, broker, columns, self._options.fetch_size)
         handler = self._options.handler
         yield from handler_of(handler, self._schema)(found) if handler else found
 

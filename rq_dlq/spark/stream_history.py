@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from rq_dlq._keys import QueueKeys
@@ -17,14 +17,13 @@ from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import event_batch
 from rq_dlq.spark.errors import without_traceback
 from rq_dlq.spark.offsets import check_format
-from rq_dlq.spark.partitions import Share, Span
+from rq_dlq.spark.partitions import Span
 from rq_dlq.spark.queues import all_chosen, check_queues
 from rq_dlq.spark.subscription import Subscription, lose
 from rq_dlq.values.outcome import after, is_event_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
     from rq_dlq.client.broker import Broker
@@ -133,11 +132,11 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for family, last in end.items()
             if last != (done := start.get(family, OLDEST))
         ]
-        return [Share([span]) for span in spans] or [Share()]
+        return [InputPartition([span]) for span in spans] or [InputPartition(())]
 
-    def read(self, partition: Share) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read events, in an executor."""
-        for span in partition.parts:
+        for span in partition.value:
             for events in span.read(self._broker, self._options.fetch_size):
                 yield event_batch(self._schema, events, span.keys.family)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
-from rq_dlq.spark.write import Writer
+from rq_dlq.spark.write import BatchWriter
 
 
-class StreamWriter(Writer, DataSourceStreamArrowWriter):
+class StreamWriter(BatchWriter, DataSourceStreamArrowWriter):
     """Writes each batch of a stream once: its number is noted with it, under the id of the query."""

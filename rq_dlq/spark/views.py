@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceReader
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq.client.broker import Broker
@@ -22,14 +22,13 @@ from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import MessageColumns, event_batch, metrics_batch
 from rq_dlq.spark.errors import without_traceback
 from rq_dlq.spark.options import shard_of
-from rq_dlq.spark.partitions import Share, Slice, Span, dealt, read_slices
+from rq_dlq.spark.partitions import Slice, Span, dealt, read_slices
 from rq_dlq.spark.queues import all_chosen
 from rq_dlq.spark.schemas import check_chosen, schema_of
 from rq_dlq.values.outcome import milliseconds_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
     from rq_dlq.core.pages.calls import Index
@@ -70,12 +69,12 @@ class Reader(DataSourceReader):
         with Broker(self._url, namespace=options.namespace) as broker:  # less patient than those of tasks
             families = all_chosen(broker.queues(), options.queues, options.shards)
             shares = broker._run(self._divide([QueueKeys(options.namespace, family) for family in families]))
-        return [Share(parts) for parts in shares if parts] or [Share()]
+        return [InputPartition(parts) for parts in shares if parts] or [InputPartition(())]
 
-    def read(self, partition: Share) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a share, in an executor."""
         broker = broker_at(self._url, self._options.namespace)
-        return self._batches(broker, partition.parts)
+        return self._batches(broker, partition.value)
 
     def _divide(self, queues: Sequence[QueueKeys]) -> Steps[list[list[Any]]]:
         """The shares, each a list of parts."""

@@ -10,9 +10,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.errors import without_traceback
+from rq_dlq.spark.options import SETTLES, WriteOptions
 from rq_dlq.spark.send import EXECUTION, QUERY, ROOT, Send
 from rq_dlq.spark.settle import Redrive, Settle
-from rq_dlq.spark.write_options import SETTLES, WriteOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,10 +35,9 @@ def operation_of(
         BrokerUnavailable: Redis cannot be reached.
     """
     if overwrite:
-        message = (
+        raise InvalidInput(
             'a queue cannot be overwritten: use mode("append"); purge(all=True) removes waiting messages'
         )
-        raise InvalidInput(message)
     if stream:
         given = {name: value for name, value in given.items() if name.lower() != CHECKPOINT}
     options = WriteOptions.of(given)
@@ -50,13 +49,10 @@ def operation_of(
 
 
 def _check_no_table() -> None:
-    """Check that the rows are not written to make a table: Spark forgets the options of one.
+    """Raise InvalidInput if the rows are written to make a table: Spark forgets the options of one.
 
     The command that makes a table writes in an execution within its own. So does foreachBatch, in a query,
     and every request of Spark Connect, where a table cannot be recognized.
-
-    Raises:
-        InvalidInput: they are.
     """
     context: Any = TaskContext.get()
     execution, root, query, tags = map(context.getLocalProperty, (EXECUTION, ROOT, QUERY, TAGS))
@@ -65,8 +61,8 @@ def _check_no_table() -> None:
         raise InvalidInput(message)
 
 
-class Writer:
-    """The methods that Spark calls on a writer, of a DataFrame or of each batch of a stream."""
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a DataFrame, or as `StreamWriter` each batch of a stream."""
 
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
@@ -86,7 +82,3 @@ class Writer:
         """On the driver, after a task failed."""
         del batchId
         self._operation.abort(messages)
-
-
-class BatchWriter(Writer, DataSourceArrowWriter):
-    """Writes a DataFrame."""

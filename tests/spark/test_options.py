@@ -9,10 +9,9 @@ import pytest
 
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.spark.option_values import queue_text
-from rq_dlq.spark.options import ReadOptions, StreamOptions, shard_of, shards_of
+from rq_dlq.spark.options import ReadOptions, StreamOptions, WriteOptions, shard_of, shards_of
 from rq_dlq.spark.partitions import tasks_for
 from rq_dlq.spark.queues import chosen
-from rq_dlq.spark.write_options import WriteOptions
 from tests.each import each
 
 NOON = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp() * 1000)
@@ -143,9 +142,9 @@ def test_streams() -> None:
         {"queue": "orders", "shards": "2", "lease": "90s", "failondataloss": "False", "maxWait": "0"}
     )
     assert (found.lease, found.fail_on_loss, found.max_wait) == (90_000, False, 0)
-    assert shards_of("orders", found.shards) == [("orders:0", 0), ("orders:1", 1)]
+    assert shards_of("orders", found.shards) == ["orders:0", "orders:1"]
     assert [shard_of(family, found.shards) for family in ("orders:0", "orders:1")] == [0, 1]
-    assert shards_of("orders", 0) == [("orders", 0)]
+    assert shards_of("orders", 0) == ["orders"]
     assert shard_of("orders:1", 0) == 0
 
 

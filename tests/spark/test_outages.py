@@ -11,8 +11,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from rq_dlq import Breaker, Broker, RedeliveryPolicy
 from rq_dlq.core.batches.batches import claim_batch
 from rq_dlq.spark import claim
+from rq_dlq.spark.options import WriteOptions
 from rq_dlq.spark.settle import Fate, Rows, Settle
-from rq_dlq.spark.write_options import WriteOptions
 
 NACKED = StructType([StructField(name, StringType()) for name in ("id", "batch", "error_class")])
 

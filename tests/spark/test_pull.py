@@ -13,6 +13,7 @@ import pytest
 
 import rq_dlq
 from rq_dlq import BrokerUnavailable, ConfigurationError, InvalidInput, Poison, Redeliver
+from rq_dlq.client.handlers import Handler
 from rq_dlq.spark import Pulled, foreach_message
 from rq_dlq.spark.pull import Pull
 from tests.behaviour.helpers import after
@@ -198,15 +199,10 @@ def test_what_makes_no_sense_is_refused_before_the_job(
         foreach_message(spark, **arguments)
 
 
-def test_a_task_logs_only_what_goes_wrong(
-    broker: rq_dlq.Broker, redis_url: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_task_logs_only_what_goes_wrong(broker: rq_dlq.Broker, caplog: pytest.LogCaptureFixture) -> None:
     queue = broker.queue("orders", redelivery=SOON)
     queue.send_many(["good", "bad"])
-    pull = Pull(
-        url=redis_url, namespace="rq", name="orders", type=str, lease="30s", policy=SOON, function=judge,
-        concurrency=1, timeout=None, until="drained",
-    )  # fmt: skip
+    pull = Pull(Handler.checked(queue, judge, 1, None), "drained", None)
     caplog.set_level(logging.INFO)
     try:
         next(pull.task(iter([pa.RecordBatch.from_pydict({"id": [0]})])))

@@ -26,11 +26,11 @@ from rq_dlq.core.jobs.stage import Stage
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.step import CHANGED
 from rq_dlq.errors import InvalidInput, RqDlqError
+from rq_dlq.spark.options import WriteOptions
 from rq_dlq.spark.outgoing import Outgoing, spans
 from rq_dlq.spark.schemas import columns_of
 from rq_dlq.spark.send import RateLimit, Send, Staged
 from rq_dlq.spark.write import operation_of
-from rq_dlq.spark.write_options import WriteOptions
 from rq_dlq.values.codec import Codec, Ids
 from rq_dlq.values.fingerprint import fingerprint
 from tests.behaviour.stepping import alone
