@@ -7,6 +7,7 @@ from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyarrow import compute
 from pyspark.sql import types
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructType
 
@@ -15,6 +16,7 @@ from rq_dlq.errors import InvalidInput
 if TYPE_CHECKING:
     import numpy as np
 
+pc: Any = compute  # its functions are made at run time
 LAST_MOMENT = 253_402_300_799_999  # milliseconds: the year 9999, beyond which Python has no datetime
 _TIME = pa.timestamp("us", tz="UTC")
 ARROW: dict[type[DataType], pa.DataType] = {

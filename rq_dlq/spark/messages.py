@@ -7,15 +7,17 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.types import ArrayType
 
-from rq_dlq.spark.arrow import texts, times
-from rq_dlq.spark.histories import as_json, as_structs
+from rq_dlq.spark.arrow import arrow_type, texts, times
 from rq_dlq.spark.records import Records, where
+from rq_dlq.spark.schemas import FAILURE
 from rq_dlq.values import state as states
 from rq_dlq.values.cached import cached_property
-from rq_dlq.values.failure import Cause, Event, cause_of_expiry, last_failure, moment
+from rq_dlq.values.failure import Cause, Event, cause_of_expiry, last_failure, moment, read_history
 from rq_dlq.values.later import needed, upgrade
 
 if TYPE_CHECKING:
@@ -165,8 +167,24 @@ class Messages(Records):
 
     @cached_property
     def history(self) -> pa.Array:
-        return as_structs(self._histories)
+        return pa.array([_story(text) for text in self._histories], arrow_type(ArrayType(FAILURE)))
 
     @cached_property
     def history_json(self) -> pa.Array:
-        return as_json(self._histories)
+        """Arrays of objects with the fields of the struct; times in ISO format."""
+        stories = (
+            [dict(zip(FAILURE.names, event, strict=True)) for event in _story(text)]
+            for text in self._histories
+        )
+        return pa.array([msgspec.json.encode(story) for story in stories], pa.string())
+
+
+def _story(text: bytes | None) -> list[tuple[object, ...]]:
+    """The events of a history, each in the order of the struct's fields."""
+    return [
+        (
+            event.delivery, event.at, event.consumer or None, event.event,
+            event.cause.type or None, event.cause.message or None, round(event.delay * 1000),
+        )
+        for event in read_history(text or b"")
+    ]  # fmt: skip

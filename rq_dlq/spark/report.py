@@ -35,16 +35,17 @@ def poison_report(dlq: DataFrame) -> DataFrame:
             SELECT queue, fingerprint, reason,
                 max_by(struct(error_class, error_message, id AS sample_id), struct(dead_at, id)) AS newest,
                 count(*) AS count, min(dead_at) AS first_seen, max(dead_at) AS last_seen,
-                percentile(attempt, 0.50) AS p50, percentile(attempt, 0.95) AS p95,
-                percentile(attempt, 0.99) AS p99, sum(attempt) AS wasted_attempts,
-                sum(unix_micros(dead_at) - unix_micros(enqueued_at)) / 1000000 AS wasted_seconds,
+                round(percentile(attempt, 0.50), 3) AS attempts_p50,
+                round(percentile(attempt, 0.95), 3) AS attempts_p95,
+                round(percentile(attempt, 0.99), 3) AS attempts_p99,
+                sum(attempt) AS wasted_attempts,
+                round(sum(unix_micros(dead_at) - unix_micros(enqueued_at)) / 1000000, 3) AS wasted_seconds,
                 (unix_micros(last_seen) - unix_micros(first_seen)) / 3600000000 AS hours
             FROM {dlq} GROUP BY queue, fingerprint, reason
         ), whole AS (SELECT sum(count) AS total, collect_list(struct(*)) AS kinds FROM kinds)
         SELECT queue, fingerprint, reason, newest.*, count, round(count / total, 3) AS share,
             round(try_divide(count, hours), 3) AS per_hour, first_seen, last_seen,
-            round(p50, 3) AS attempts_p50, round(p95, 3) AS attempts_p95, round(p99, 3) AS attempts_p99,
-            wasted_attempts, round(wasted_seconds, 3) AS wasted_seconds
+            attempts_p50, attempts_p95, attempts_p99, wasted_attempts, wasted_seconds
         FROM (SELECT total, inline(kinds) FROM whole)
         ORDER BY count DESC, queue, fingerprint, reason
     """
@@ -75,9 +76,9 @@ def queue_report(history: DataFrame, metrics: DataFrame) -> DataFrame:
                 count_if(event = 'dead' OR (event = 'discarded'
                     AND cause IN ('nacked', 'lapsed', 'passed_on', 'poisoned'))) AS died,
                 count_if(event = 'expired') AS expired,
-                percentile(age_ms, 0.50) FILTER (WHERE event = 'acked') AS p50,
-                percentile(age_ms, 0.95) FILTER (WHERE event = 'acked') AS p95,
-                percentile(age_ms, 0.99) FILTER (WHERE event = 'acked') AS p99
+                round(percentile(age_ms, 0.50) FILTER (WHERE event = 'acked'), 3) AS success_ms_p50,
+                round(percentile(age_ms, 0.95) FILTER (WHERE event = 'acked'), 3) AS success_ms_p95,
+                round(percentile(age_ms, 0.99) FILTER (WHERE event = 'acked'), 3) AS success_ms_p99
             FROM {history} GROUP BY queue
         ), now AS (
             SELECT queue, ready + scheduled AS waiting, leased, dead, expired AS expired_now FROM {metrics}
@@ -86,8 +87,7 @@ def queue_report(history: DataFrame, metrics: DataFrame) -> DataFrame:
             coalesce(died, 0) AS died, coalesce(expired, 0) AS expired,
             round(try_divide(redelivered, succeeded + redelivered + died), 3) AS redelivery_ratio,
             round(try_divide(expired, succeeded + died + expired), 3) AS expiry_ratio,
-            round(p50, 3) AS success_ms_p50, round(p95, 3) AS success_ms_p95,
-            round(p99, 3) AS success_ms_p99, waiting, leased, dead, expired_now
+            success_ms_p50, success_ms_p95, success_ms_p99, waiting, leased, dead, expired_now
         FROM outcomes FULL JOIN now USING (queue) ORDER BY queue
     """
     return history.sparkSession.sql(text, history=history, metrics=metrics)

@@ -74,8 +74,7 @@ class Reader(DataSourceReader):
 
     def read(self, partition: Share) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Read a share, in an executor."""
-        broker = broker_at(self._url, self._options.namespace)
-        return self._batches(broker, partition.parts)
+        return self._batches(broker_at(self._url, self._options.namespace), partition.parts)
 
     def _divide(self, queues: Sequence[QueueKeys]) -> Steps[list[list[Any]]]:
         """The shares, each a list of parts."""
@@ -122,10 +121,8 @@ class LeasedReader(MessageReader):
     def _divide(self, queues: Sequence[QueueKeys]) -> Steps[list[list[Any]]]:
         found: list[Slice] = []
         for keys in queues:
-            if self._options.batch:
-                tokens = batches.tokens_at(self._options.batch, keys.family)
-            else:
-                tokens = yield from leases(keys)
+            batch = self._options.batch
+            tokens = batches.tokens_at(batch, keys.family) if batch else (yield from leases(keys))
             places = yield from batches.sizes_of(keys, tokens)
             shard = shard_of(keys.family, self._options.shards)
             found += (Slice(keys, shard, token, 0, n) for token, n in zip(tokens, places, strict=True) if n)
