@@ -60,7 +60,7 @@ def store_at(spark: SparkSession, folder: str, form: str) -> Store:
             f"deltalake writes only to a local directory here, not to {folder}: add Spark's Delta jar, or "
             "use parquet"
         )
-    return DeltaStore(spark, folder, form)
+    return DeltaStore(spark, folder.removeprefix(LOCAL), form)
 
 
 class Store:
@@ -110,9 +110,6 @@ class DeltaStore(Store):
 
         new = rows.toArrow().cast(arrow_schema(table.schema))  # its times in UTC: Delta takes no other zone
         deltalake.write_deltalake(self._path(table), new, mode="append", partition_by=PARTITIONS)
-
-    def _path(self, table: Table) -> str:
-        return super()._path(table).removeprefix(LOCAL)
 
 
 def add(store: Store, table: Table, rows: DataFrame) -> int:
