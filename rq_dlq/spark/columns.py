@@ -110,28 +110,31 @@ class MessageColumns:
         return passed
 
 
-class Events:
-    """Events of one queue."""
+def event_batch(
+    schema: StructType, entries: Sequence[RawOutcome], queue: str, failure: Mapping[str, str] | None = None
+) -> pa.RecordBatch:
+    """Events of a queue as a batch with these columns; `failure`: only such failures, by column."""
+    ids = [event_id for event_id, _ in entries]
+    values = zip(*(_values(cells) for _, cells in entries), strict=True)
+    fields: dict[str, tuple[bytes, ...]] = dict(zip(FIELDS, values, strict=True))
 
-    def __init__(self, entries: Sequence[RawOutcome], queue: str) -> None:
-        self._ids = [event_id for event_id, _ in entries]
-        columns = zip(*(_values(cells) for _, cells in entries), strict=True)
-        self._cells: dict[str, tuple[bytes, ...]] = dict(zip(FIELDS, columns, strict=True))
-        self._queue = queue
-
-    def column(self, name: str, kind: pa.DataType) -> pa.Array:
-        """A column of the view `history`."""
+    def column(name: str, kind: pa.DataType) -> pa.Array:
         if name == "queue":
-            return pa.repeat(self._queue, len(self._ids))
+            return pa.repeat(queue, len(ids))
         if name == "event_id":
-            return pa.array(self._ids, kind)
+            return pa.array(ids, kind)
         if name == "at":
-            moments = np.array([milliseconds_of(event_id) for event_id in self._ids], np.int64)
-            return times(moments, np.ones(len(moments), bool))
-        cells = self._cells[_RENAMED.get(name, name)]
+            moments = np.array([milliseconds_of(event_id) for event_id in ids], np.int64)
+            return times(moments, np.ones(len(ids), bool))
+        cells = fields[_RENAMED.get(name, name)]
         if kind == pa.string():
             return texts([cell or None for cell in cells])
         return pa.array([int(n) if n.isdigit() and len(n) <= _DIGITS[kind] else None for n in cells], kind)
+
+    columns = arrow_schema(schema)
+    batch = pa.RecordBatch.from_arrays([column(each.name, each.type) for each in columns], schema=columns)
+    passed = [pc.equal(column(name, pa.string()), value) for name, value in (failure or {}).items()]
+    return _filtered(batch, passed)
 
 
 def _values(cells: list[bytes]) -> list[bytes]:
@@ -140,16 +143,6 @@ def _values(cells: list[bytes]) -> list[bytes]:
         return cells[1::2]
     known = dict(zip(cells[::2], cells[1::2], strict=False))
     return [known.get(name, b"") for name in _FIELDS]
-
-
-def event_batch(
-    schema: StructType, entries: Sequence[RawOutcome], queue: str, failure: Mapping[str, str] | None = None
-) -> pa.RecordBatch:
-    """Events of a queue as a batch with these columns; `failure`: only such failures, by column."""
-    events, columns = Events(entries, queue), arrow_schema(schema)
-    cells = [events.column(field.name, field.type) for field in columns]
-    passed = [pc.equal(events.column(name, pa.string()), value) for name, value in (failure or {}).items()]
-    return _filtered(pa.RecordBatch.from_arrays(cells, schema=columns), passed)
 
 
 def metrics_batch(schema: StructType, now: int, stats: QueueStats) -> pa.RecordBatch:
