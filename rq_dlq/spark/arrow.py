@@ -7,6 +7,7 @@ from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyarrow import compute
 from pyspark.sql import types
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructType
 
@@ -15,6 +16,7 @@ from rq_dlq.errors import InvalidInput
 if TYPE_CHECKING:
     import numpy as np
 
+pc: Any = compute  # its functions are made at run time
 LAST_MOMENT = 253_402_300_799_999  # milliseconds: the year 9999, beyond which Python has no datetime
 _TIME = pa.timestamp("us", tz="UTC")
 ARROW: dict[type[DataType], pa.DataType] = {
@@ -28,14 +30,14 @@ ARROW: dict[type[DataType], pa.DataType] = {
     types.FloatType: pa.float32(),
     types.DoubleType: pa.float64(),
     types.DateType: pa.date32(),
-    types.TimestampType: pa.timestamp("us", tz="UTC"),
+    types.TimestampType: _TIME,
     types.TimestampNTZType: pa.timestamp("us"),
 }
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The same columns for Arrow, exactly as Spark requires them."""
-    return pa.schema([_arrow_field(field.name, field.dataType, field.nullable) for field in schema])
+    return pa.schema([pa.field(field.name, arrow_type(field.dataType), field.nullable) for field in schema])
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
@@ -45,21 +47,17 @@ def arrow_type(kind: DataType) -> pa.DataType:
         InvalidInput: there is none.
     """
     if isinstance(kind, StructType):
-        return pa.struct([_arrow_field(field.name, field.dataType, field.nullable) for field in kind])
+        return pa.struct(arrow_schema(kind))
     if isinstance(kind, ArrayType):
-        return pa.list_(_arrow_field("element", kind.elementType, kind.containsNull))
+        return pa.list_(pa.field("element", arrow_type(kind.elementType), kind.containsNull))
     if isinstance(kind, MapType):
-        value = _arrow_field("value", kind.valueType, kind.valueContainsNull)
+        value = pa.field("value", arrow_type(kind.valueType), kind.valueContainsNull)
         return pa.map_(arrow_type(kind.keyType), value)
     if isinstance(kind, types.DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
     if type(kind) not in ARROW:
         raise InvalidInput(f"columns of type {kind.simpleString()} are not supported: use another type")
     return ARROW[type(kind)]
-
-
-def _arrow_field(name: str, kind: DataType, nullable: bool) -> pa.Field:  # noqa: FBT001
-    return pa.field(name, arrow_type(kind), nullable)
 
 
 def has_whole(kind: pa.DataType) -> bool:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from functools import reduce
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from rq_dlq.spark.arrow import arrow_schema
-from rq_dlq.spark.histories import Events
+from rq_dlq.spark.arrow import arrow_schema, pc, texts, times
 from rq_dlq.spark.messages import Messages
 from rq_dlq.spark.schemas import COUNTS, TOTALS
 from rq_dlq.values.failure import moment
+from rq_dlq.values.outcome import FIELDS, milliseconds_of
 from rq_dlq.values.wanted import Wanted
 
 if TYPE_CHECKING:
@@ -22,11 +22,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.pages.calls import Page
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.outcome import RawOutcome
-
-    Mask = np.ndarray[Any, np.dtype[np.bool_]]
-
 ROWS, BYTES = 4_000, 8 << 20  # of an Arrow batch: whichever is reached first
-NO_FAILURE: Mapping[str, str] = MappingProxyType({})
 # The sources of columns. "record" is all of it, "head" its first bytes, with times and flags.
 _OF_RECORD = frozenset({"body", "headers", "key", "corrupt"})
 _OF_HEAD = frozenset({"content_type", "priority", "enqueued_at", "visible_at", "expires_at"})
@@ -35,6 +31,10 @@ _OF_STATE = _OF_DEATH | {
     "visible_at", "expires_at", "delivery_count", "attempt", "corrupt", "dead_at", "reason", "redrive_count",
 }  # fmt: skip
 _OF_HISTORY = _OF_DEATH | {"last_error_class", "last_error_message", "history"}
+# Of events:
+_FIELDS = [name.encode() for name in FIELDS]
+_RENAMED = {"delay_ms": "delay", "age_ms": "age", "error_class": "error"}  # the fields of columns
+_DIGITS = {pa.int32(): 9, pa.int64(): 18}  # that fit into the type
 
 
 class MessageColumns:
@@ -57,13 +57,13 @@ class MessageColumns:
         story: str = "struct",
         since: int | None = None,
         until: int | None = None,
-        failure: Mapping[str, str] = NO_FAILURE,
+        failure: Mapping[str, str] | None = None,
     ) -> None:
         self._schema = arrow_schema(schema)
         self._story = story
         self._since, self._until = since, until
-        self._failure = failure
-        needed = {*self._schema.names, *failure}
+        self._failure = failure or {}
+        needed = {*self._schema.names, *self._failure}
         if since is not None or until is not None:
             needed.add("enqueued_at")
         if story == "none":
@@ -100,24 +100,49 @@ class MessageColumns:
             return messages.history_json if self._story == "json" else nothing
         return getattr(messages, name)
 
-    def _passed(self, messages: Messages) -> list[Mask]:
+    def _passed(self, messages: Messages) -> list[pa.BooleanArray]:
         """Which messages pass each condition."""
-        passed = [_equal(getattr(messages, name), value) for name, value in self._failure.items()]
+        passed = [pc.equal(getattr(messages, name), value) for name, value in self._failure.items()]
         if self._since is not None:
-            passed.append(messages.enqueued >= self._since)
+            passed.append(pa.array(messages.enqueued >= self._since))
         if self._until is not None:
-            passed.append(messages.enqueued < self._until)
+            passed.append(pa.array(messages.enqueued < self._until))
         return passed
 
 
 def event_batch(
-    schema: StructType, entries: Sequence[RawOutcome], queue: str, failure: Mapping[str, str] = NO_FAILURE
+    schema: StructType, entries: Sequence[RawOutcome], queue: str, failure: Mapping[str, str] | None = None
 ) -> pa.RecordBatch:
     """Events of a queue as a batch with these columns; `failure`: only such failures, by column."""
-    events, columns = Events(entries, queue), arrow_schema(schema)
-    cells = [events.column(field.name, field.type) for field in columns]
-    passed = [_equal(events.column(name, pa.string()), value) for name, value in failure.items()]
-    return _filtered(pa.RecordBatch.from_arrays(cells, schema=columns), passed)
+    ids = [event_id for event_id, _ in entries]
+    values = zip(*(_values(cells) for _, cells in entries), strict=True)
+    fields: dict[str, tuple[bytes, ...]] = dict(zip(FIELDS, values, strict=True))
+
+    def column(name: str, kind: pa.DataType) -> pa.Array:
+        if name == "queue":
+            return pa.repeat(queue, len(ids))
+        if name == "event_id":
+            return pa.array(ids, kind)
+        if name == "at":
+            moments = np.array([milliseconds_of(event_id) for event_id in ids], np.int64)
+            return times(moments, np.ones(len(ids), bool))
+        cells = fields[_RENAMED.get(name, name)]
+        if kind == pa.string():
+            return texts([cell or None for cell in cells])
+        return pa.array([int(n) if n.isdigit() and len(n) <= _DIGITS[kind] else None for n in cells], kind)
+
+    columns = arrow_schema(schema)
+    batch = pa.RecordBatch.from_arrays([column(each.name, each.type) for each in columns], schema=columns)
+    passed = [pc.equal(column(name, pa.string()), value) for name, value in (failure or {}).items()]
+    return _filtered(batch, passed)
+
+
+def _values(cells: list[bytes]) -> list[bytes]:
+    """The values of an entry, in the order of `FIELDS`; empty if they are damaged."""
+    if cells[::2] == _FIELDS:
+        return cells[1::2]
+    known = dict(zip(cells[::2], cells[1::2], strict=False))
+    return [known.get(name, b"") for name in _FIELDS]
 
 
 def metrics_batch(schema: StructType, now: int, stats: QueueStats) -> pa.RecordBatch:
@@ -136,10 +161,6 @@ def metrics_batch(schema: StructType, now: int, stats: QueueStats) -> pa.RecordB
     return pa.RecordBatch.from_pylist([row], arrow_schema(schema))
 
 
-def _equal(column: pa.Array, value: str) -> Mask:
-    return np.array([cell == value for cell in column.to_pylist()], bool)
-
-
-def _filtered(batch: pa.RecordBatch, passed: Sequence[Mask]) -> pa.RecordBatch:
+def _filtered(batch: pa.RecordBatch, passed: Sequence[pa.BooleanArray]) -> pa.RecordBatch:
     """The rows that pass all of these."""
-    return batch.filter(pa.array(np.logical_and.reduce(passed))) if passed else batch
+    return batch.filter(reduce(pc.and_, passed)) if passed else batch

@@ -7,19 +7,23 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.types import ArrayType
 
-from rq_dlq.spark.arrow import texts, times
-from rq_dlq.spark.histories import as_json, as_structs
+from rq_dlq.spark.arrow import arrow_type, texts, times
 from rq_dlq.spark.records import Records, where
+from rq_dlq.spark.schemas import FAILURE
 from rq_dlq.values import state as states
 from rq_dlq.values.cached import cached_property
-from rq_dlq.values.failure import Cause, Event, cause_of_expiry, last_failure, moment
+from rq_dlq.values.failure import Cause, Event, cause_of_expiry, last_failure, moment, read_history
 from rq_dlq.values.later import needed, upgrade
 
 if TYPE_CHECKING:
     from rq_dlq.core.pages.calls import Page
+
+_DAMAGED = states.State(part="")  # or of a later form: it cannot be read
 
 
 def _part_of(causes: str, part: str) -> cached_property[pa.Array]:
@@ -39,7 +43,7 @@ def _count_of(value: Callable[[states.State], int]) -> cached_property[pa.Array]
     """The column with a count of each state."""
 
     def column(messages: Messages) -> pa.Array:
-        counts = messages._of_state(lambda state: value(state) if state else 0).clip(max=2**31 - 1)  # noqa: SLF001
+        counts = messages._of_state(value).clip(max=2**31 - 1)  # noqa: SLF001
         return pa.array(counts.astype(np.int32), mask=~messages._readable)  # noqa: SLF001
 
     return cached_property(column)
@@ -79,36 +83,28 @@ class Messages(Records):
         return pa.concat_arrays([*tokens])
 
     @cached_property
-    def _numbers(self) -> dict[bytes | None, int]:
-        """The different state lines, numbered. Messages that were claimed together have the same."""
-        return {text: number for number, text in enumerate(dict.fromkeys(self._states))}
+    def _different(self) -> tuple[list[states.State], np.ndarray[Any, Any]]:
+        """The different states, and which of them each message has: those claimed together have the same."""
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(self._states))}
+        read = [states.NEW if text is None else states.read_state(text) or _DAMAGED for text in numbers]
+        return read, np.fromiter(map(numbers.__getitem__, self._states), np.intp, self._count)
 
-    @cached_property
-    def _different(self) -> list[states.State | None]:
-        """The different states; None: it cannot be read."""
-        return [states.NEW if text is None else states.read_state(text) for text in self._numbers]
-
-    def _of_state(self, value: Callable[[states.State | None], Any]) -> np.ndarray[Any, Any]:
+    def _of_state(self, value: Callable[[states.State], Any]) -> np.ndarray[Any, Any]:
         """A value of the state of each message."""
-        return np.array([value(state) for state in self._different]).take(self._which)
-
-    @cached_property
-    def _which(self) -> np.ndarray[Any, Any]:
-        """The number of each message's state."""
-        return np.fromiter(map(self._numbers.__getitem__, self._states), np.intp, self._count)
+        different, which = self._different
+        return np.array([value(state) for state in different]).take(which)
 
     @cached_property
     def _readable(self) -> np.ndarray[Any, Any]:
-        """Which states can be read."""
-        return self._of_state(lambda state: state is not None)
+        return self._of_state(lambda state: state is not _DAMAGED)
 
     @cached_property
     def _is_live(self) -> np.ndarray[Any, Any]:
-        return self._of_state(lambda state: state is not None and state.part == "live")
+        return self._of_state(lambda state: state.part == "live")
 
     @cached_property
     def _due(self) -> np.ndarray[Any, Any]:
-        return self._of_state(lambda state: state.due if state else 0)
+        return self._of_state(lambda state: state.due)
 
     delivery_count = _count_of(lambda state: state.deliveries)
     attempt = _count_of(lambda state: max(0, state.deliveries - state.untried))
@@ -122,8 +118,8 @@ class Messages(Records):
 
     @cached_property
     def expires_at(self) -> pa.Array:
-        redriven = self._of_state(lambda state: bool(state and state.redriven))
-        given = self._of_state(lambda state: state.expires if state else 0)
+        redriven = self._of_state(lambda state: state.redriven > 0)
+        given = self._of_state(lambda state: state.expires)
         mortal = np.where(redriven, given > 0, self._expires)
         return times(np.where(redriven, given, self._ends), self._whole & self._readable & mortal)
 
@@ -132,13 +128,8 @@ class Messages(Records):
         return times(self._due, ~self._is_live & (self._due > 0))
 
     @cached_property
-    def _reasons(self) -> list[str | None]:
-        reasons = [(state.reason or None) if state else None for state in self._different]
-        return [reasons[number] for number in self._which]
-
-    @cached_property
     def reason(self) -> pa.Array:
-        return pa.array(self._reasons, pa.string())
+        return pa.array(self._of_state(lambda state: state.reason or None), pa.string())
 
     @cached_property
     def corrupt(self) -> pa.Array:
@@ -154,7 +145,7 @@ class Messages(Records):
 
     @cached_property
     def _last_failures(self) -> list[Event | None]:
-        return [(text and last_failure(text)) or None for text in self._histories]
+        return [last_failure(text) if text else None for text in self._histories]
 
     @cached_property
     def _failures(self) -> list[Cause | None]:
@@ -164,9 +155,8 @@ class Messages(Records):
     def _causes(self) -> list[Cause | None]:
         """The cause of each death."""
         causes = [*self._failures]
-        for n, reason in enumerate(self._reasons):
-            if reason == "expired":
-                causes[n] = cause_of_expiry(self._last_failures[n], moment(int(self._due[n])))
+        for n in where(self._of_state(lambda state: state.reason == "expired")):
+            causes[n] = cause_of_expiry(self._last_failures[n], moment(int(self._due[n])))
         return causes
 
     last_error_class = _part_of("_failures", "type")
@@ -177,8 +167,24 @@ class Messages(Records):
 
     @cached_property
     def history(self) -> pa.Array:
-        return as_structs(self._histories)
+        return pa.array([_story(text) for text in self._histories], arrow_type(ArrayType(FAILURE)))
 
     @cached_property
     def history_json(self) -> pa.Array:
-        return as_json(self._histories)
+        """Arrays of objects with the fields of the struct; times in ISO format."""
+        stories = (
+            [dict(zip(FAILURE.names, event, strict=True)) for event in _story(text)]
+            for text in self._histories
+        )
+        return pa.array([msgspec.json.encode(story) for story in stories], pa.string())
+
+
+def _story(text: bytes | None) -> list[tuple[object, ...]]:
+    """The events of a history, each in the order of the struct's fields."""
+    return [
+        (
+            event.delivery, event.at, event.consumer or None, event.event,
+            event.cause.type or None, event.cause.message or None, round(event.delay * 1000),
+        )
+        for event in read_history(text or b"")
+    ]  # fmt: skip

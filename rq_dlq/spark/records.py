@@ -9,16 +9,14 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute
 
-from rq_dlq.spark.arrow import LAST_MOMENT, times
+from rq_dlq.spark.arrow import LAST_MOMENT, pc, times
 from rq_dlq.values import record as records
 from rq_dlq.values.cached import cached_property
 from rq_dlq.values.key import text_in
 from rq_dlq.values.later import upgrade
 from rq_dlq.values.record import BARE, BYTES, EXPIRES, HEADERS, MORTAL
 
-pc: Any = compute  # its functions are made at run time
 CONTENT_TYPES = ("application/json", "application/octet-stream")  # bodies that msgspec encoded, and bytes
 _WORD = 8  # bytes
 _TEXTS = msgspec.json.Decoder(dict[str, str])
@@ -36,7 +34,6 @@ class Records:
 
     @cached_property
     def _joined(self) -> pa.Array:
-        """The bytes of all records."""
         return pa.array(self._records, pa.binary())
 
     @cached_property
@@ -76,7 +73,6 @@ class Records:
 
     @cached_property
     def _expires(self) -> np.ndarray[Any, Any]:
-        """Which have a time to live."""
         return np.asarray(self._flags & EXPIRES != 0)
 
     @cached_property

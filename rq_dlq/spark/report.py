@@ -5,20 +5,10 @@ The same rows always give the same tables: percentiles are exact, numbers rounde
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - the usual name in Spark programs
-
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-SLOT = 100
-"""Milliseconds within which redeliveries collide, as in `RedeliveryPolicy.simulate`."""
-POINTS = (50, 95, 99)
-DIGITS = 3
-DIED, DISCARDED, SUCCEEDED, REDELIVERED, EXPIRED = "dead", "discarded", "acked", "redelivered", "expired"
-FAILURES = ("nacked", "lapsed", "passed_on", "poisoned")
+    from pyspark.sql import DataFrame
 
 
 def poison_report(dlq: DataFrame) -> DataFrame:
@@ -39,38 +29,27 @@ def poison_report(dlq: DataFrame) -> DataFrame:
         wasted_attempts bigint: of all of them,
         wasted_seconds double: from when they were sent until they died, of all of them.
     """
-    newest = F.max_by(
-        F.struct("error_class", "error_message", F.col("id").alias("sample_id")), F.struct("dead_at", "id")
-    )
-    groups = dlq.groupBy("queue", "fingerprint", "reason").agg(
-        newest.alias("newest"),
-        F.count("*").alias("count"),
-        F.min("dead_at").alias("first_seen"),
-        F.max("dead_at").alias("last_seen"),
-        *_percentiles("attempt", "attempts"),
-        F.sum("attempt").alias("wasted_attempts"),
-        F.sum(_micros("dead_at", "enqueued_at")).alias("micros"),
-    )
-    hours = _micros("last_seen", "first_seen") / 3_600_000_000
-    whole = groups.agg(F.sum("count").alias("total"), F.collect_list(F.struct("*")).alias("groups"))
-    return (
-        whole.select("total", F.inline("groups"))
-        .select(
-            "queue",
-            "fingerprint",
-            "reason",
-            "newest.*",
-            "count",
-            _rounded(F.col("count") / F.col("total")).alias("share"),
-            _rounded(F.when(hours > 0, F.col("count") / hours)).alias("per_hour"),
-            "first_seen",
-            "last_seen",
-            *_names("attempts"),
-            "wasted_attempts",
-            _rounded(F.col("micros") / 1_000_000).alias("wasted_seconds"),
-        )
-        .orderBy(F.desc("count"), "queue", "fingerprint", "reason")
-    )
+    # The total is collected with the groups, so that the dead letters are read only once.
+    text = """
+        WITH kinds AS (
+            SELECT queue, fingerprint, reason,
+                max_by(struct(error_class, error_message, id AS sample_id), struct(dead_at, id)) AS newest,
+                count(*) AS count, min(dead_at) AS first_seen, max(dead_at) AS last_seen,
+                round(percentile(attempt, 0.50), 3) AS attempts_p50,
+                round(percentile(attempt, 0.95), 3) AS attempts_p95,
+                round(percentile(attempt, 0.99), 3) AS attempts_p99,
+                sum(attempt) AS wasted_attempts,
+                round(sum(unix_micros(dead_at) - unix_micros(enqueued_at)) / 1000000, 3) AS wasted_seconds,
+                (unix_micros(last_seen) - unix_micros(first_seen)) / 3600000000 AS hours
+            FROM {dlq} GROUP BY queue, fingerprint, reason
+        ), whole AS (SELECT sum(count) AS total, collect_list(struct(*)) AS kinds FROM kinds)
+        SELECT queue, fingerprint, reason, newest.*, count, round(count / total, 3) AS share,
+            round(try_divide(count, hours), 3) AS per_hour, first_seen, last_seen,
+            attempts_p50, attempts_p95, attempts_p99, wasted_attempts, wasted_seconds
+        FROM (SELECT total, inline(kinds) FROM whole)
+        ORDER BY count DESC, queue, fingerprint, reason
+    """
+    return dlq.sparkSession.sql(text, dlq=dlq)
 
 
 def queue_report(history: DataFrame, metrics: DataFrame) -> DataFrame:
@@ -90,38 +69,28 @@ def queue_report(history: DataFrame, metrics: DataFrame) -> DataFrame:
         waiting bigint: now ready or scheduled,
         leased, dead, expired_now bigint: now.
     """
-    outcomes = history.groupBy("queue").agg(
-        F.count_if(F.col("event") == SUCCEEDED).alias("succeeded"),
-        F.count_if(F.col("event") == REDELIVERED).alias("redelivered"),
-        F.count_if(died()).alias("died"),
-        F.count_if(F.col("event") == EXPIRED).alias("expired"),
-        *_percentiles(F.when(F.col("event") == SUCCEEDED, F.col("age_ms")), "success_ms"),
-    )
-    now = metrics.select(
-        "queue",
-        (F.col("ready") + F.col("scheduled")).alias("waiting"),
-        "leased",
-        "dead",
-        F.col("expired").alias("expired_now"),
-    )
-    settled = F.col("succeeded") + F.col("redelivered") + F.col("died")
-    ended = F.col("succeeded") + F.col("died") + F.col("expired")
-    counts = ("succeeded", "redelivered", "died", "expired")
-    return (
-        outcomes.join(now, "queue", "full")
-        .select(
-            "queue",
-            *(F.coalesce(name, F.lit(0)).alias(name) for name in counts),
-            _share("redelivered", settled).alias("redelivery_ratio"),
-            _share("expired", ended).alias("expiry_ratio"),
-            *_names("success_ms"),
-            "waiting",
-            "leased",
-            "dead",
-            "expired_now",
+    text = """
+        WITH outcomes AS (
+            SELECT queue,
+                count_if(event = 'acked') AS succeeded, count_if(event = 'redelivered') AS redelivered,
+                count_if(event = 'dead' OR (event = 'discarded'
+                    AND cause IN ('nacked', 'lapsed', 'passed_on', 'poisoned'))) AS died,
+                count_if(event = 'expired') AS expired,
+                round(percentile(age_ms, 0.50) FILTER (WHERE event = 'acked'), 3) AS success_ms_p50,
+                round(percentile(age_ms, 0.95) FILTER (WHERE event = 'acked'), 3) AS success_ms_p95,
+                round(percentile(age_ms, 0.99) FILTER (WHERE event = 'acked'), 3) AS success_ms_p99
+            FROM {history} GROUP BY queue
+        ), now AS (
+            SELECT queue, ready + scheduled AS waiting, leased, dead, expired AS expired_now FROM {metrics}
         )
-        .orderBy("queue")
-    )
+        SELECT queue, coalesce(succeeded, 0) AS succeeded, coalesce(redelivered, 0) AS redelivered,
+            coalesce(died, 0) AS died, coalesce(expired, 0) AS expired,
+            round(try_divide(redelivered, succeeded + redelivered + died), 3) AS redelivery_ratio,
+            round(try_divide(expired, succeeded + died + expired), 3) AS expiry_ratio,
+            success_ms_p50, success_ms_p95, success_ms_p99, waiting, leased, dead, expired_now
+        FROM outcomes FULL JOIN now USING (queue) ORDER BY queue
+    """
+    return history.sparkSession.sql(text, history=history, metrics=metrics)
 
 
 def collision_report(history: DataFrame) -> DataFrame:
@@ -140,52 +109,14 @@ def collision_report(history: DataFrame) -> DataFrame:
         largest bigint: redeliveries in the fullest slot,
         largest_at timestamp: when the first of the fullest slots begins.
     """
-    slot = F.floor((F.unix_millis("at") + F.col("delay_ms")) / SLOT)
-    slots = (
-        history.where(F.col("event") == REDELIVERED)
-        .groupBy("queue", slot.alias("slot"))
-        .agg(F.count("*").alias("size"))
-    )
-    colliding = F.sum(F.when(F.col("size") > 1, F.col("size")).otherwise(0))
-    fullest = F.max_by("slot", F.struct("size", -F.col("slot")))
-    return (
-        slots.groupBy("queue")
-        .agg(
-            F.sum("size").alias("redeliveries"),
-            colliding.alias("colliding"),
-            _rounded(colliding / F.sum("size")).alias("score"),
-            F.max("size").alias("largest"),
-            F.timestamp_millis(fullest * SLOT).alias("largest_at"),
+    text = """
+        WITH slots AS (
+            SELECT queue, floor((unix_millis(at) + delay_ms) / 100) AS slot, count(*) AS size
+            FROM {history} WHERE event = 'redelivered' GROUP BY ALL
         )
-        .orderBy("queue")
-    )
-
-
-def died() -> Column:
-    """Whether an event is a death: the message became a dead letter, or was discarded immediately."""
-    at_once = (F.col("event") == DISCARDED) & F.col("cause").isin(*FAILURES)
-    return (F.col("event") == DIED) | F.coalesce(at_once, F.lit(False))  # noqa: FBT003
-
-
-def _micros(later: str, earlier: str) -> Column:
-    return F.unix_micros(later) - F.unix_micros(earlier)
-
-
-def _share(part: str, whole: Column) -> Column:
-    return _rounded(F.when(whole > 0, F.col(part) / whole))
-
-
-def _rounded(value: Column) -> Column:
-    return F.round(value, DIGITS)
-
-
-def _percentiles(value: Column | str, name: str) -> Sequence[Column]:
-    """Exact percentiles, interpolated between two neighbours."""
-    return [
-        _rounded(F.percentile(value, point / 100)).alias(column)
-        for point, column in zip(POINTS, _names(name), strict=True)
-    ]
-
-
-def _names(name: str) -> Sequence[str]:
-    return [f"{name}_p{point}" for point in POINTS]
+        SELECT queue, sum(size) AS redeliveries, sum(IF(size > 1, size, 0)) AS colliding,
+            round(colliding / redeliveries, 3) AS score, max(size) AS largest,
+            timestamp_millis(max_by(slot, struct(size, -slot)) * 100) AS largest_at
+        FROM slots GROUP BY queue ORDER BY queue
+    """
+    return history.sparkSession.sql(text, history=history)

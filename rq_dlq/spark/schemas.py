@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from pyspark.sql import SparkSession, types
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructField, StructType
@@ -14,7 +14,7 @@ from rq_dlq.spark.arrow import ARROW
 _KINDS: dict[str, DataType] = {kind().simpleString(): kind() for kind in ARROW}
 _ALIASES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "real": "float"}
 _COLUMN = re.compile(r"\s*`?(\w+)`?[\s:]+(.+?)(\s+NOT\s+NULL)?\s*", re.IGNORECASE | re.DOTALL)
-_COMMA = re.compile(r",(?![^(]*\))")  # but not within decimal(10, 2)
+_COMMA = re.compile(r",(?=\s*`?\w+`?[\s:]+\w)")  # before a name and a type, so not within map<int, int>
 
 
 def columns_of(ddl: str) -> StructType:
@@ -24,32 +24,16 @@ def columns_of(ddl: str) -> StructType:
         InvalidInput: it has a type that only Spark can read, and there is no session; or no columns.
     """
     try:
-        return StructType([_column(part) for part in _parts(ddl)])
-    except KeyError as unknown:
+        return StructType([_column(part) for part in _COMMA.split(ddl)])
+    except KeyError:
         if SparkSession.getActiveSession() is None:
-            message = (
-                f"Spark reads {unknown.args[0]!r} only in a session: create one before, or pass a StructType"
-            )
+            message = f"Spark reads {ddl!r} only in a session: create one before, or pass a StructType"
             raise InvalidInput(message) from None
         read = StructType.fromDDL(ddl)
         if not isinstance(read, StructType):
             message = f"{ddl!r} is a type: pass columns, as for mapInArrow"
             raise InvalidInput(message) from None
         return read
-
-
-def _parts(ddl: str) -> Iterator[str]:
-    """The parts between commas, but not between those within a type."""
-    part = ""
-    for piece in _COMMA.split(ddl):
-        part += piece
-        if part.count("<") == part.count(">"):
-            yield part
-            part = ""
-        else:
-            part += ","
-    if part:
-        raise KeyError(ddl)
 
 
 def _column(text: str) -> StructField:
@@ -60,14 +44,12 @@ def _column(text: str) -> StructField:
 
 
 def _kind(text: str) -> DataType:
-    name, _, inner = text.lower().strip().partition("<")
-    parts = list(_parts(inner.removesuffix(">")))
-    if name == "array":
-        return ArrayType(_kind(parts[0]))
-    if name == "map" and len(parts) == 2:  # noqa: PLR2004 - key and value
-        key, value = map(_kind, parts)
-        return MapType(key, value)
-    return _KINDS[_ALIASES.get(text.lower().strip(), text.lower().strip())]
+    name = text.lower().strip()
+    if of := re.fullmatch(r"array<(.+)>", name):
+        return ArrayType(_kind(of[1]))
+    if of := re.fullmatch(r"map<(.+?),(.+)>", name):
+        return MapType(_kind(of[1]), _kind(of[2]))
+    return _KINDS[_ALIASES.get(name, name)]
 
 
 FAILURE = columns_of(
@@ -147,10 +129,11 @@ def chosen_of(names: Collection[str], whole: StructType, view: str) -> StructTyp
     Raises:
         InvalidInput: one does not exist.
     """
-    known = {field.name: field for field in whole}
-    if unknown := [name for name in names if name not in known]:
-        raise InvalidInput(f"view {view!r} has no column {unknown[0]!r}: choose from {', '.join(known)}")
-    return StructType([known[name] for name in names])
+    if unknown := [name for name in names if name not in whole.names]:
+        raise InvalidInput(
+            f"view {view!r} has no column {unknown[0]!r}: choose from {', '.join(whole.names)}"
+        )
+    return StructType([whole[name] for name in names])
 
 
 def check_output(schema: StructType) -> None:
@@ -159,11 +142,10 @@ def check_output(schema: StructType) -> None:
     Raises:
         InvalidInput: it lacks a column of `BAD`, or a column must not be null.
     """
-    known = {field.name: field for field in schema}
-    for name in BAD.fieldNames():
-        if name not in known or not isinstance(known[name].dataType, StringType):
+    for name in BAD.names:
+        if name not in schema.names or not isinstance(schema[name].dataType, StringType):
             raise InvalidInput(f"the schema of a handler needs a column {name!r} of type string")
-    if strict := [name for name, field in known.items() if not field.nullable]:
+    if strict := [field.name for field in schema if not field.nullable]:
         message = f"column {', '.join(map(repr, strict))}: drop NOT NULL, since it is null if the row fails"
         raise InvalidInput(message)
 

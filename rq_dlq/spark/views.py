@@ -73,8 +73,7 @@ class Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a share, in an executor."""
-        broker = broker_at(self._url, self._options.namespace)
-        return self._batches(broker, partition.value)
+        return self._batches(broker_at(self._url, self._options.namespace), partition.value)
 
     def _divide(self, queues: Sequence[QueueKeys]) -> Steps[list[list[Any]]]:
         """The shares, each a list of parts."""
@@ -121,10 +120,8 @@ class LeasedReader(MessageReader):
     def _divide(self, queues: Sequence[QueueKeys]) -> Steps[list[list[Any]]]:
         found: list[Slice] = []
         for keys in queues:
-            if self._options.batch:
-                tokens = batches.tokens_at(self._options.batch, keys.family)
-            else:
-                tokens = yield from leases(keys)
+            batch = self._options.batch
+            tokens = batches.tokens_at(batch, keys.family) if batch else (yield from leases(keys))
             places = yield from batches.sizes_of(keys, tokens)
             shard = shard_of(keys.family, self._options.shards)
             found += (Slice(keys, shard, token, 0, n) for token, n in zip(tokens, places, strict=True) if n)

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 import rq_dlq
 from rq_dlq.errors import BrokerUnavailable, ConfigurationError, InvalidInput, RqDlqError
 from rq_dlq.spark import Archive
-from rq_dlq.spark.archive.source import Source
-from rq_dlq.spark.archive.store import EVENTS, LETTERS, ParquetStore, add, store_at
+from rq_dlq.spark.archive.archive import Source
+from rq_dlq.spark.archive.store import EVENTS, LETTERS, Store, add, store_at
 from tests.each import each
 from tests.spark.lived import live, settle
 
@@ -86,12 +86,12 @@ def test_a_url_that_became_a_path_is_refused(spark: SparkSession) -> None:
 def test_what_is_not_read_back_is_not_trimmed(
     spark: SparkSession, lived: rq_dlq.Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append = ParquetStore.append
+    append = Store.append
 
     def lose_some(self: Any, table: Any, rows: Any) -> None:
         append(self, table, rows.where("id != 'a'"))
 
-    monkeypatch.setattr(ParquetStore, "append", lose_some)
+    monkeypatch.setattr(Store, "append", lose_some)
     with pytest.raises(RqDlqError, match="has 0 rows of queue 'mail:out' instead of 1: nothing was"):
         Archive(spark, tmp_path).add("*", trim=True)
     assert len(lived.queue("orders.eu").outcomes()) == 5

@@ -1,7 +1,7 @@
 """The archive: outcome histories and dead letters as Parquet or Delta, beyond what Redis keeps.
 
-`archive` is the class; `source` reads the queues, `store` writes the tables, `manifest` is what an archive
-remembers from run to run, `folder` where all of it lies.
+`archive` is the class, and reads the queues; `store` writes the tables; `place` is where they lie, and
+what they remember from run to run.
 """
 
 from rq_dlq.spark.archive.archive import Archive, Archived

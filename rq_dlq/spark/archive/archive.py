@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as in most Spark programs
 
+from rq_dlq.client.broker import Broker
+from rq_dlq.core.looking import calls as looking_calls
 from rq_dlq.errors import InvalidInput
-from rq_dlq.spark.archive.folder import folder_of, held
-from rq_dlq.spark.archive.manifest import Manifest
-from rq_dlq.spark.archive.source import Source
+from rq_dlq.spark.archive.place import Manifest, folder_of, held
 from rq_dlq.spark.archive.store import EVENTS, FORMATS, LETTERS, Store, add, persisted, store_at
-from rq_dlq.spark.brokers import USUAL_NAMESPACE
+from rq_dlq.spark.brokers import USUAL_NAMESPACE, broker_at, resolve
+from rq_dlq.spark.option_values import queue_names, queue_text
+from rq_dlq.spark.queues import all_chosen
 from rq_dlq.values.durations import shown
+from rq_dlq.values.outcome import milliseconds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_BEGINNING = "0-0"
+_BEGINNING = "0-0"  # before each event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,19 +114,18 @@ class Archive:
             RqDlqError: the archive lacks written rows; nothing was trimmed.
         """
         source = Source.of(self.spark, self.url, self.namespace, queue)
-        place = {"url": source.broker.url, "namespace": self.namespace, "form": self.format}
+        own = Manifest(url=source.broker.url, namespace=self.namespace, format=self.format)
         with held(self.folder):
-            before = Manifest.read(self.spark, self.folder, **place)
-            store = self._store
-            known = {name: before.last_events[name] for name in source.names if name in before.last_events}
-            with persisted(_after(known, source)) as events:
+            before, store = own.newest(self.spark, self.folder), self._store
+            last = {name: before.last_events.get(name, _BEGINNING) for name in source.names}
+            with persisted(source.events_after(last)) as events:
                 added = add(store, EVENTS, events)
-                latest = F.max_by("event_id", event_order("event_id")).alias("last")
-                last = known | {row.queue: row.last for row in events.groupBy("queue").agg(latest).collect()}
+                newest = F.max_by("event_id", _order("event_id")).alias("last")
+                last |= {row.queue: row.last for row in events.groupBy("queue").agg(newest).collect()}
             with persisted(source.read("dlq")) as dead:
                 letters = add(store, LETTERS, dead)
             trimmed = source.trim(last) if trim else 0
-            before.after(last).write(self.spark, self.folder)
+            before.write_next(self.spark, self.folder, last)
         return Archived(queues=source.names, events=added, dead_letters=letters, trimmed=trimmed)
 
     @property
@@ -132,16 +133,59 @@ class Archive:
         return store_at(self.spark, self.folder, self.format)
 
 
-def _after(known: Mapping[str, str], source: Source) -> DataFrame:
-    """The events after these, by queue."""
-    rows = [(name, known.get(name, _BEGINNING)) for name in source.names]
-    since = min(int(last.partition("-")[0]) for _, last in rows)
-    last = F.broadcast(source.spark.createDataFrame(rows, "queue string, last string"))
-    events = source.read("history", since=str(since)).join(last, "queue")
-    new = events.where(event_order("event_id") > event_order("last"))
-    return new.select(*EVENTS.columns.names)
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The queues of a run.
+
+    Attributes:
+        url: of Redis, with its password; never shown.
+        names: of the queues, sorted.
+    """
+
+    spark: SparkSession
+    url: str = field(repr=False)
+    namespace: str
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, spark: SparkSession, url: str | None, namespace: str, queue: str) -> Source:
+        """Find the queues.
+
+        Raises:
+            InvalidInput: there is no such queue.
+            BrokerUnavailable: Redis cannot be reached.
+        """
+        address = resolve(url)
+        with Broker(address, namespace=namespace) as broker:  # gives up sooner than those of tasks
+            names = tuple(sorted(all_chosen(broker.queues(), queue_names("queue", queue), 0)))
+        return cls(spark, address, namespace, names)
+
+    @property
+    def broker(self) -> Broker:
+        """The broker of this process."""
+        return broker_at(self.url, self.namespace)
+
+    def read(self, view: str, **options: str) -> DataFrame:
+        """A view of these queues."""
+        place = {"url": self.url, "namespace": self.namespace, "queue": queue_text(self.names)}
+        return self.spark.read.format("rq_dlq").options(**place, view=view, **options).load()
+
+    def events_after(self, last_events: Mapping[str, str]) -> DataFrame:
+        """The events after these, by queue."""
+        since = min(map(milliseconds_of, last_events.values()))
+        last = self.spark.createDataFrame([*last_events.items()], "queue string, last string")
+        events = self.read("history", since=str(since)).join(F.broadcast(last), "queue")
+        return events.where(_order("event_id") > _order("last"))
+
+    def trim(self, last_events: Mapping[str, str]) -> int:
+        """Drop the events up to these, by queue, from Redis; returns how many."""
+        trimmed = 0
+        for name, last in last_events.items():
+            keys = self.broker.queue(name)._core.keys
+            trimmed += self.broker._run(self.broker._step(looking_calls.trim(keys, through=last)))
+        return trimmed
 
 
-def event_order(event_id: str) -> Column:
+def _order(event_id: str) -> Column:
     """The sort key of events: the two numbers in their ids."""
     return F.split(event_id, "-").cast("array<bigint>")

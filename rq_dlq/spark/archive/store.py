@@ -3,58 +3,43 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import reduce
-from operator import and_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - the usual name in Spark programs
-from pyspark.sql.types import DateType, StructType
+from pyspark.sql.types import DateType, StructField, StructType
 
 from rq_dlq.errors import ConfigurationError, RqDlqError
-from rq_dlq.spark.archive.folder import LOCAL
+from rq_dlq.spark.archive.place import LOCAL, there
+from rq_dlq.spark.arrow import arrow_schema
 from rq_dlq.spark.schemas import DEAD_LETTER, HISTORY
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 FORMATS = ("parquet", "delta")
 PARTITIONS = ["queue", "date"]
-MISSING = (
-    "PATH_NOT_FOUND",
-    "DELTA_PATH_DOES_NOT_EXIST",
-    "DELTA_TABLE_NOT_FOUND",
-    "DELTA_MISSING_DELTA_TABLE",
-)
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """A table of the archive.
 
     Attributes:
-        name: of the table.
-        columns: those of the view; the table also has `date`, the day in UTC.
+        schema: the columns of the view, and `date`, the day in UTC.
         key: the columns that identify a row.
         at: the column with a row's time.
     """
 
     name: str
-    columns: StructType
+    schema: StructType
     key: tuple[str, ...]
     at: str
 
-    @property
-    def schema(self) -> StructType:
-        """The columns as they are stored."""
-        return StructType([*self.columns.fields]).add("date", DateType())
 
-
-EVENTS = Table("history", HISTORY, ("queue", "event_id"), "at")
-LETTERS = Table("dead_letters", DEAD_LETTER, ("queue", "id", "dead_at"), "dead_at")
+_DATE = StructField("date", DateType())
+EVENTS = Table("history", StructType([*HISTORY, _DATE]), ("queue", "event_id"), "at")
+LETTERS = Table("dead_letters", StructType([*DEAD_LETTER, _DATE]), ("queue", "id", "dead_at"), "dead_at")
 
 
 def store_at(spark: SparkSession, folder: str, form: str) -> Store:
@@ -63,10 +48,8 @@ def store_at(spark: SparkSession, folder: str, form: str) -> Store:
     Raises:
         ConfigurationError: no installed package can write Delta there.
     """
-    if form == "parquet":
-        return ParquetStore(spark, folder)
-    if "io.delta." in (spark.conf.get("spark.sql.extensions", "") or ""):
-        return SparkDeltaStore(spark, folder)
+    if form == "parquet" or "io.delta." in (spark.conf.get("spark.sql.extensions", "") or ""):
+        return Store(spark, folder, form)
     if importlib.util.find_spec("deltalake") is None:
         message = (
             "no installed package writes Delta: pip install deltalake, add Spark's Delta jar, or use parquet"
@@ -77,57 +60,37 @@ def store_at(spark: SparkSession, folder: str, form: str) -> Store:
             f"deltalake writes only to a local directory here, not to {folder}: add Spark's Delta jar, or "
             "use parquet"
         )
-    return DeltaStore(spark, folder)
+    return DeltaStore(spark, folder.removeprefix(LOCAL), form)
 
 
-@dataclass(frozen=True, slots=True)
 class Store:
-    """Where tables are kept; each format says how it loads and appends. Spark's file systems do the work."""
+    """Tables in a format that Spark reads and writes, on any of its file systems."""
 
-    spark: SparkSession
-    folder: str
+    def __init__(self, spark: SparkSession, folder: str, form: str) -> None:
+        self._spark, self._folder, self._form = spark, folder, form
 
     def read(self, table: Table) -> DataFrame:
         """All rows; none if nothing was ever written."""
         rows = self._load(table)
         if rows is None:
-            return self.spark.createDataFrame([], table.schema)
+            return self._spark.createDataFrame([], table.schema)
         return rows.select(*table.schema.names)
 
     def _load(self, table: Table) -> DataFrame | None:
         """The rows of a table; None: the table does not exist."""
-        raise NotImplementedError
+        reader = self._spark.read.format(self._form)
+        if self._form == "parquet":  # where a queue named 7 would become a number; Delta has its own
+            reader = reader.schema(table.schema)
+        return there(lambda: reader.load(self._path(table)))
 
     def append(self, table: Table, rows: DataFrame) -> None:
-        """Add rows: all or none, if the format can do that."""
-        raise NotImplementedError
-
-    def path(self, table: Table) -> str:
-        """The URL of a table."""
-        return f"{self.folder}/{table.name}"
-
-
-class ParquetStore(Store):
-    """Plain Parquet files."""
-
-    def _load(self, table: Table) -> DataFrame | None:
-        return there(lambda: self.spark.read.schema(table.schema).parquet(self.path(table)))
-
-    def append(self, table: Table, rows: DataFrame) -> None:
-        """Add rows; a day of a queue becomes one file."""
+        """Add rows: all or none, if the format can do that. A day of a queue becomes one file."""
         arranged = rows.repartition(*PARTITIONS).sortWithinPartitions(*PARTITIONS, table.at)
-        arranged.write.mode("append").partitionBy(*PARTITIONS).parquet(self.path(table))
+        writer = arranged.write.format(self._form).mode("append")
+        writer.partitionBy(*PARTITIONS).save(self._path(table))
 
-
-class SparkDeltaStore(Store):
-    """Delta tables, written by Spark with Delta's own jar."""
-
-    def _load(self, table: Table) -> DataFrame | None:
-        return there(lambda: self.spark.read.format("delta").load(self.path(table)))
-
-    def append(self, table: Table, rows: DataFrame) -> None:
-        """Add rows."""
-        rows.write.format("delta").mode("append").partitionBy(*PARTITIONS).save(self.path(table))
+    def _path(self, table: Table) -> str:
+        return f"{self._folder}/{table.name}"
 
 
 class DeltaStore(Store):
@@ -136,34 +99,17 @@ class DeltaStore(Store):
     def _load(self, table: Table) -> DataFrame | None:
         import deltalake  # noqa: PLC0415 - an extra
 
-        path = self._local(table)
+        path = self._path(table)
         files = deltalake.DeltaTable(path).file_uris() if deltalake.DeltaTable.is_deltatable(path) else []
-        return (
-            self.spark.read.schema(table.schema).option("basePath", path).parquet(*files) if files else None
-        )
+        reader = self._spark.read.schema(table.schema).option("basePath", path)
+        return reader.parquet(*files) if files else None
 
     def append(self, table: Table, rows: DataFrame) -> None:
         """Add rows."""
         import deltalake  # noqa: PLC0415
 
-        with _utc(self.spark):
-            new = rows.toArrow()
-        deltalake.write_deltalake(self._local(table), new, mode="append", partition_by=PARTITIONS)
-
-    def _local(self, table: Table) -> str:
-        return self.path(table).removeprefix(LOCAL)
-
-
-def there(load: Callable[[], DataFrame]) -> DataFrame | None:
-    """The content that Spark loads from a path; None: the path does not exist."""
-    try:
-        rows = load()
-        rows.schema  # noqa: B018 - Spark Connect looks only now
-    except AnalysisException as error:
-        if error.getCondition() not in MISSING:
-            raise
-        return None
-    return rows
+        new = rows.toArrow().cast(arrow_schema(table.schema))  # its times in UTC: Delta takes no other zone
+        deltalake.write_deltalake(self._path(table), new, mode="append", partition_by=PARTITIONS)
 
 
 def add(store: Store, table: Table, rows: DataFrame) -> int:
@@ -178,36 +124,25 @@ def add(store: Store, table: Table, rows: DataFrame) -> int:
     Raises:
         RqDlqError: the rows read back are not the rows written.
     """
-    there = store.read(table).select(*table.key)
+    # A damaged record may lack a part of its key: structs are equal where both lack it.
+    key = F.struct(*table.key).alias("whole_key")
     day = F.date_from_unix_date(F.floor(F.unix_seconds(table.at) / 86_400).cast("int"))
-    fresh = rows.join(there, _same(table, rows, there), "left_anti").withColumn("date", day)
-    with persisted(fresh.select(*table.schema.names)) as new:
+    fresh = rows.select("*", key).join(store.read(table).select(key), "whole_key", "left_anti")
+    with persisted(fresh.withColumn("date", day).select(*table.schema.names)) as new:
         if count := new.count():
             store.append(table, new)
-    check(store, table, rows)
-    return count
-
-
-def check(store: Store, table: Table, rows: DataFrame) -> None:
-    """Check that each row is in the archive exactly once.
-
-    Raises:
-        RqDlqError: one is not.
-    """
-    there = store.read(table).select(*table.key).withColumn("there", F.lit(1))
-    found = rows.join(there, _same(table, rows, there), "left").select(
-        *(rows[name] for name in table.key), "there"
-    )
-    distinct = F.count_distinct(F.struct(*table.key)).alias("wanted")
-    counts = found.groupBy("queue").agg(distinct, F.count("*").alias("all"), F.count("there").alias("there"))
-    for row in sorted(counts.collect()):
-        if not row["wanted"] == row["all"] == row["there"]:
-            has, wanted = row["there"], row["wanted"]
+    archived = store.read(table).select(key, F.lit(1).alias("there"))
+    counts = rows.select("queue", key).join(archived, "whole_key", "left").groupBy("queue")
+    distinct = F.count_distinct("whole_key").alias("wanted")
+    found = counts.agg(distinct, F.count("*").alias("all"), F.count("there").alias("there"))
+    for queue, wanted, every, has in sorted(found.collect()):
+        if not wanted == every == has:
             raise RqDlqError(
-                f"the archive of {table.name} has {has:,} rows of queue {row['queue']!r} instead of "
+                f"the archive of {table.name} has {has:,} rows of queue {queue!r} instead of "
                 f"{wanted:,}: nothing was trimmed. Run it again; if the error comes back, restore the "
                 "archive from a backup"
             )
+    return count
 
 
 @contextmanager
@@ -218,20 +153,3 @@ def persisted(rows: DataFrame) -> Generator[DataFrame]:
         yield kept
     finally:
         kept.unpersist()
-
-
-def _same(table: Table, left: DataFrame, right: DataFrame) -> Column:
-    """The condition that two rows are the same; a damaged record may lack a part of its key."""
-    return reduce(and_, (left[name].eqNullSafe(right[name]) for name in table.key))
-
-
-@contextmanager
-def _utc(spark: SparkSession) -> Generator[None]:
-    """Set the session's time zone to UTC for the block: Arrow's times have it, and Delta takes no other."""
-    name = "spark.sql.session.timeZone"
-    before = spark.conf.get(name)
-    spark.conf.set(name, "UTC")
-    try:
-        yield
-    finally:
-        spark.conf.set(name, before or "UTC")
