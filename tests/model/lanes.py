@@ -306,6 +306,7 @@ class Lanes:
                 assert self.queue.run(self.queue.configure_call({"per_key": before}))
             items = [cell for name in IDS for cell in (name, payload(name, 4))]
             self.queue.run(sending_calls.send(self.queue.sender(), delay=0, ttl=0, items=items))
+            self.tend(self.queue)  # so that no claim does at once after the change
         for driver in (self.queue, self.other):
             settings = {"redelivery": driver.wire.decode(), "per_key": mode}
             settings |= {"breaker": BREAKER} if outages else {}
