@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
@@ -13,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from rq_dlq.core.queues.views import shown
-from rq_dlq.errors import InvalidInput
+from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.cached import cached_property
 from rq_dlq.values.names import Address
 from rq_dlq.web.hub import Hub
@@ -121,7 +122,10 @@ Handler: TypeAlias = Callable[[Site, Request], Awaitable[Response]]
 
 
 def act(handler: Handler) -> Handler:
-    """Wrap the handler of a form: it runs only if changes are allowed and the form is from our own page."""
+    """Wrap the handler of a form: it runs only if changes are allowed and the form is from our own page.
+
+    The next page shows what it has changed.
+    """
 
     async def checked(site: Site, request: Request) -> Response:
         if not site.access.write:
@@ -129,7 +133,10 @@ def act(handler: Handler) -> Handler:
         form = await request.form(max_files=0, max_fields=50)
         if not site.access.is_marked(request, form.get("mark")):
             raise HTTPException(403, "the form is not from this page, or too old: reload the page")
-        return await handler(site, request)
+        answer = await handler(site, request)
+        with suppress(RqDlqError):  # it is done; the next page shows that Redis is down
+            await site.hub.now(within=0)
+        return answer
 
     return checked
 

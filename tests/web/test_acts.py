@@ -69,6 +69,9 @@ async def test_purge(way: str, pages: Browser, orders: Any, async_broker: Any) -
     assert await counts(orders) == {"dead": 6}
     assert (await sent(pages, asks)).headers["location"] == "/redrives#audit"
     assert await counts(orders) == ({"dead": 6 - number} if number < 6 else {})
+    tile = re.search(r"<dt>dead</dt>\s*<dd[^>]*>(\d+)", await pages.text("/queue", name="orders"))
+    assert tile is not None
+    assert int(tile[1]) == 6 - number
     (record,) = await async_broker.audit()
     assert (record.did, record.by, record.number) == ("purged", ME, number)
     assert str(number) in await pages.text("/redrives")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 
 from rq_dlq.core.choosing.choice import is_group
-from rq_dlq.errors import InvalidInput, RqDlqError
+from rq_dlq.errors import InvalidInput
 from rq_dlq.web.site import Site, act, asked, go_to, number_of, verb_of
 from rq_dlq.web.story import story_of
 
@@ -54,8 +53,6 @@ async def steer(site: Site, request: Request) -> Response:
         await queue.dlq.mute(group=mark, until=str(form.get("until") or "") or None, by=site.by(request))
     else:
         await queue.dlq.unmute(group=mark, by=site.by(request))
-    with suppress(RqDlqError):  # the action is done; the next page shows that Redis is down
-        await site.hub.now(within=0)
     return go_to(request, "group", queue=queue.name, id=mark)
 
 

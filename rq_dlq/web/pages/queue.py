@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rq_dlq.core.choosing.choice import PLACES
-from rq_dlq.errors import RqDlqError
 from rq_dlq.values.names import Address
 from rq_dlq.web import live
 from rq_dlq.web.pages.lanes import Lane
@@ -71,6 +69,4 @@ async def steer(site: Site, request: Request) -> Response:
     found, verb = await site.queue(request, "name"), verb_of(request, VERBS, "a queue")
     lane = Lane.of_form(await request.form())
     await getattr(lane.among(found) if lane else found, verb)(by=site.by(request))
-    with suppress(RqDlqError):  # the action is done; the next page shows that Redis is down
-        await site.hub.now(within=0)
     return go_to(request, "queue", name=found.name)

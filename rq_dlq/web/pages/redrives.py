@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
@@ -67,8 +66,6 @@ async def steer(site: Site, request: Request) -> Response:
     await getattr(job, verb)(by=site.by(request))
     if verb == "resume":
         drive(site, job)
-    with suppress(RqDlqError):  # the action is done; the next page shows that Redis is down
-        await site.hub.now(within=0)
     return go_to(request, "redrive", queue=queue.name, id=job.id)
 
 
