@@ -429,6 +429,19 @@ async def test_who_was_handed_out_under_a_wider_rule_comes_back_one_by_one(
     assert sorted(seen) == [f"a{n}" for n in range(6)]
 
 
+async def test_who_has_no_seat_takes_over_none_of_a_lane_that_has_too_many(broker: Any, raw: Any) -> None:
+    queue = await shop(broker, PerKey(limit=2), "a0", "a1", "a2")
+    assert await ids(queue, 1) == ["a0"]
+    rows = raw.zrange(QueueKeys("rq", "a")["scheduled"], 0, -1)
+    raw.zadd(
+        QueueKeys("rq", "a")["ready"], dict.fromkeys(rows, 0)
+    )  # a2, as before keys had a rule: it is first
+    raw.zrem(QueueKeys("rq", "a")["scheduled"], *rows)
+    await queue.key("a").limit(1)
+    assert await ids(queue, 1) == []
+    assert await ids(queue, 9) == []
+
+
 @each_afresh("rule, forgotten", list(product(["order", "limit 1"], [False, True])))
 async def test_who_was_handed_out_under_a_wider_rule_ends_before_the_next_begins(
     rule: str, forgotten: bool, broker: Any, raw: Any, clock: Clock

@@ -4012,6 +4012,9 @@ if per_key and #rows > 0 then
     -- that no holder passes another. It passes no blocked message either; if it takes over none, its row may be in both indexes.
     --   displaced: the ids of those that have lost their seats
     local function takes_over(id, row, lane, displaced)
+      if free_seats(lane) < 0 then -- a limit is lower than before: the lane gives no seat
+        return false
+      end
       local score = digits(BLOCKED + lane)
       redis.call('ZADD', scheduled, score, row) -- so that Redis compares it with those that are blocked
       if redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1] ~= row then
