@@ -1,6 +1,6 @@
 -- After a rule for keys, or the limit of a key, allows fewer messages at work than before: of lanes in which a claim or
--- lib/tend finds seats, takes away those that are too many. Ready messages lose theirs and are blocked, the last ones first; a leased
--- message keeps its own until it is done.
+-- lib/tend finds seats, takes away those that are too many. Ready messages lose theirs and are blocked, the last ones
+-- first; a leased message keeps its own until it is done.
 --   held: for each id the score of its seat, or false
 -- Returns `held` as it is then, and whether leased messages hold too many seats.
 -- needs: free_seats, ready_holders, digits, BY_RATE, block; keys: seats

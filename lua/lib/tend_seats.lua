@@ -28,7 +28,7 @@ local function tend_seats(place)
   if #held > 0 and (setting('narrowed') or not rule.in_turn) then
     -- needs: narrow, NARROWED
     local _, too_many = narrow(redis.call('ZMSCORE', seats, unpack(held)), held)
-    if too_many then -- until these are done (lib/vacate)
+    if too_many then -- until these are done, claims look for such lanes
       redis.call('HSET', settings, 'narrowed', NARROWED)
     end
   end

@@ -32,7 +32,6 @@ class Plant:
     """
 
     rows: tuple[str, ...]
-    what: str
     plant: Callable[[], None]
 
 
@@ -41,7 +40,7 @@ PLANTS: dict[str, Plant] = {}
 
 def _bug(*rows: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
     def named(function: Callable[[], None]) -> Callable[[], None]:
-        PLANTS[function.__name__] = Plant(rows, (function.__doc__ or "").split("\n")[0], function)
+        PLANTS[function.__name__] = Plant(rows, function)
         return function
 
     return named

@@ -3175,8 +3175,8 @@ if part == 'live' then
               redis.call('ZREM', ready, row)
             end
             -- After a rule for keys, or the limit of a key, allows fewer messages at work than before: of lanes in which a claim or
-            -- lib/tend finds seats, takes away those that are too many. Ready messages lose theirs and are blocked, the last ones first; a leased
-            -- message keeps its own until it is done.
+            -- lib/tend finds seats, takes away those that are too many. Ready messages lose theirs and are blocked, the last ones
+            -- first; a leased message keeps its own until it is done.
             --   held: for each id the score of its seat, or false
             -- Returns `held` as it is then, and whether leased messages hold too many seats.
 
@@ -3211,7 +3211,7 @@ if part == 'live' then
             -- How many walks over all seats lib/tend ends before the setting `narrowed` is cleared: one may be half done when it is set.
             local NARROWED = 2
             local _, too_many = narrow(redis.call('ZMSCORE', seats, unpack(held)), held)
-            if too_many then -- until these are done (lib/vacate)
+            if too_many then -- until these are done, claims look for such lanes
               redis.call('HSET', settings, 'narrowed', NARROWED)
             end
           end
