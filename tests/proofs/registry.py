@@ -83,7 +83,7 @@ PROOFS = {
         ),
         Proof(
             name="spark_chaos",
-            takes="at most 15 minutes",
+            takes="half an hour",
             needs="Java 17",
             shows="nothing is lost or doubled when drivers, executors and Redis are killed under Spark",
             missing=without("java"),
