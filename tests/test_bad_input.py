@@ -102,6 +102,7 @@ URLS = [
 OPTIONS: list[dict[str, Any]] = [
     {"namespace": ""}, {"namespace": "a b"}, {"namespace": "{a}"}, {"namespace": None}, {"naming": "DLQ."},
     {"max_message_bytes": 0}, {"max_message_bytes": -1}, {"max_message_bytes": "1"}, {"nonsense": 1},
+    {"patience": "soon"}, {"patience": -1},
     {"urll": "x"},
 ]  # fmt: skip
 TYPES = [1, "Order", object(), lambda: None, {"a": int}]

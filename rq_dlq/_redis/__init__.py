@@ -7,14 +7,14 @@ marked as a repetition (I12). The connections are redis-py's, without its comman
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq._redis.retries import FAIL_FAST, Retries
+from rq_dlq._redis.retries import FAIL_FAST, ONE_TRY, Retries
 from rq_dlq._redis.urls import check_scheme, masked
 
 if TYPE_CHECKING:
     from rq_dlq._redis.awaiting.connections import AsyncConnections
     from rq_dlq._redis.blocking.connections import Connections
 
-__all__ = ["FAIL_FAST", "AsyncConnections", "Connections", "Retries", "check_scheme", "masked"]
+__all__ = ["FAIL_FAST", "ONE_TRY", "AsyncConnections", "Connections", "Retries", "check_scheme", "masked"]
 
 _LATER = {
     "AsyncConnections": "rq_dlq._redis.awaiting.connections",

@@ -31,10 +31,17 @@ class Retries:
         over = self.until is not None and self.until.is_set()
         return self.attempts == 1 or (over and timed_out(error))
 
-    def in_cluster(self) -> Retries:
-        """The retries for a cluster, where moving a slot or promoting a replica takes 5 s."""
+    def through_failover(self) -> Retries:
+        """The retries where another server can take over: that takes some seconds.
+
+        A cluster also needs them while a slot moves. Retries that the caller chose stay as they are.
+        """
         fail_fast = (self.attempts, self.seconds) == (FAIL_FAST.attempts, FAIL_FAST.seconds)
-        return replace(self, attempts=None, seconds=5.0) if fail_fast else self
+        return replace(self, attempts=None, seconds=FAILOVER) if fail_fast else self
+
+    def limit(self) -> str:
+        """How long a call is tried, for its error: `5 s`; empty: a number of times, or without a limit."""
+        return f"{self.seconds:g} s" if self.attempts is None and self.seconds is not None else ""
 
     def settings(self) -> dict[str, Any]:
         """The settings for tenacity, for the tries after the first."""
@@ -59,5 +66,6 @@ class Retries:
         }
 
 
+FAILOVER = 5.0  # seconds
 FAIL_FAST = Retries()
 ONE_TRY = Retries(attempts=1)

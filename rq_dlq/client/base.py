@@ -6,10 +6,10 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rq_dlq._redis import FAIL_FAST, Retries, masked
+from rq_dlq._redis import Retries, masked
 from rq_dlq._scripts import SCRIPTS, Scripts
 from rq_dlq.client.handlers import Handler, Lifespan, check_lifespan
-from rq_dlq.client.settings import BrokerSettings, known_url
+from rq_dlq.client.settings import BrokerSettings, known_url, retries_of
 from rq_dlq.core.batches.by_hand import HandClaims
 from rq_dlq.core.queues.blocked import Blocked
 from rq_dlq.core.queues.observers import Observers
@@ -45,13 +45,13 @@ class BrokerBase(Answering):
         settings: BrokerSettings | None = None,
         pool: Any = None,
         scripts: Scripts = SCRIPTS,
-        retries: Retries = FAIL_FAST,
+        retries: Retries | None = None,
         **options: Any,
     ) -> None:
         self.settings = settings or _settings(url, options)
         self._pool = pool
         self._scripts = scripts
-        self._retries = retries
+        self._retries = retries or retries_of(self.settings.patience)
         self._ids = Ids()
         self._senders = Senders()
         self._blocked = Blocked()

@@ -58,7 +58,7 @@ class Broker(OwnBroker):
             arguments.
         pool: a redis-py connection pool to use instead of a URL (such a broker cannot be pickled).
         scripts: the Lua scripts; tests pass scripts with another clock.
-        retries: how long a call is repeated while Redis does not answer.
+        retries: instead of the setting `patience`; tests and workers pass them.
         options: fields of `BrokerSettings`, instead of `settings`.
 
     Raises:

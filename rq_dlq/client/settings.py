@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET
 
 from rq_dlq._keys import QueueKeys
-from rq_dlq._redis import check_scheme
+from rq_dlq._redis import FAIL_FAST, ONE_TRY, Retries, check_scheme
 from rq_dlq.client.durability import DURABILITIES, KEEP, Durability, configuration, what_fsync_lacks
 from rq_dlq.core.policies.given_names import check_not_own
 from rq_dlq.core.queues.queue import QueueState
@@ -60,6 +60,10 @@ class BrokerSettings:
         fingerprint: a function that takes an exception and returns a name for its kind, by which dead letters
             are grouped. If it returns None, they are grouped by the error's class, place and text. A broker
             can be pickled only if this is a function of a module.
+        patience: how long a call is repeated while no server answers, before it raises `BrokerUnavailable`;
+            "0s" means one try. None: 5 s through Sentinel and on a cluster, where another server takes over;
+            three tries within a second on a single server, where nothing else can. Workers wait longer: they
+            go on when the server is back.
         version: your program's version, such as "1.4.2", at most 60 characters. It is recorded with each
             failure, and a group of dead letters counts deaths by version.
 
@@ -78,6 +82,7 @@ class BrokerSettings:
     confirm_within: Duration = "1s"
     fingerprint: Callable[[BaseException], str | None] | None = None
     version: str = ""
+    patience: Duration | None = None
 
     def __post_init__(self) -> None:
         url: object = self.url
@@ -106,6 +111,7 @@ class BrokerSettings:
         if not isinstance(version, str) or len(version) > LONGEST_VERSION or not version.isprintable():
             message = f"version {shown(version)}: pass a text of at most {LONGEST_VERSION} characters"
             raise ConfigurationError(message)
+        retries_of(self.patience)
         self._check_durability()
 
     def _check_durability(self) -> None:
@@ -222,6 +228,14 @@ class BrokerSettings:
             except BrokerRefused as error:
                 message = f"durability='replicated' needs WAIT: {error}"
                 raise BrokerRefused(message) from None
+
+
+def retries_of(patience: Duration | None) -> Retries:
+    """How long a call is repeated while no server answers; None: as long as the kind of server suggests."""
+    if patience is None:
+        return FAIL_FAST
+    seconds = milliseconds(patience, name="patience") / 1000
+    return Retries(attempts=None, seconds=seconds) if seconds else ONE_TRY
 
 
 def known_url(given: str | None) -> str | None:

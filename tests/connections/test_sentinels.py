@@ -7,12 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from rq_dlq import BrokerRefused, BrokerUnavailable
-from rq_dlq._redis import Retries
 from tests.connections.conftest import Opening
 from tests.servers import Server, free_port, wait_until
 from tests.servers.sentinels import MASTER, Watched
 
-PATIENT = Retries(attempts=None, seconds=20)
+PATIENT = "20s"
 """A master that does not answer for half a second, as on a busy machine, counts as down for a moment."""
 
 
@@ -32,7 +31,7 @@ def master_of(watched: Watched) -> Server:
 
 
 async def test_the_master_is_found(opened: Opening, watched: Watched) -> None:
-    async with opened(watched.url, retries=PATIENT) as broker:
+    async with opened(watched.url, patience=PATIENT) as broker:
         await broker.queue("a").send("x")
     assert watched.client(master_of(watched)).exists("rq:{a}:messages")
 
@@ -40,7 +39,7 @@ async def test_the_master_is_found(opened: Opening, watched: Watched) -> None:
 async def test_the_next_master_is_found(opened: Opening, watched: Watched) -> None:
     """Also by who holds a connection to the old one."""
     old = master_of(watched)
-    async with opened(watched.url, retries=PATIENT) as broker:
+    async with opened(watched.url, patience=PATIENT) as broker:
         queue = broker.queue("a")
         await queue.send("x")
         old.kill()
@@ -56,20 +55,20 @@ async def test_the_next_master_is_found(opened: Opening, watched: Watched) -> No
 
 
 async def test_nobody_knows_the_master(opened: Opening, watched: Watched) -> None:
-    async with opened(watched.url.replace(f"/{MASTER}/", "/invoices/")) as broker:
+    async with opened(watched.url.replace(f"/{MASTER}/", "/invoices/"), patience="0s") as broker:
         with pytest.raises(BrokerUnavailable, match="no sentinel knows a healthy master 'invoices'"):
             await broker.queues()
 
 
 async def test_no_sentinel_answers(opened: Opening) -> None:
-    async with opened(f"redis+sentinel://127.0.0.1:{free_port()}/{MASTER}") as broker:
+    async with opened(f"redis+sentinel://127.0.0.1:{free_port()}/{MASTER}", patience="0s") as broker:
         with pytest.raises(BrokerUnavailable, match="no sentinel knows a healthy master"):
             await broker.queues()
 
 
 async def test_one_sentinel_of_several_is_enough(opened: Opening, watched: Watched) -> None:
     url = f"redis+sentinel://127.0.0.1:{free_port()},{watched.hosts}/{MASTER}"
-    async with opened(url, retries=PATIENT) as broker:
+    async with opened(url, patience=PATIENT) as broker:
         await broker.queue("a").send("x")
 
 
@@ -83,11 +82,11 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 async def test_users_of_the_sentinels_and_of_the_servers(opened: Opening, guarded: Watched) -> None:
     place = f"{guarded.hosts}/{MASTER}/0"
     url = f"redis+sentinel://:secret@{place}?sentinel_password=secret"
-    async with opened(url, retries=PATIENT) as broker:
+    async with opened(url, patience=PATIENT) as broker:
         await broker.queue("a").send("x")
-    async with opened(f"redis+sentinel://:secret@{place}") as broker:
+    async with opened(f"redis+sentinel://:secret@{place}", patience="0s") as broker:
         with pytest.raises(BrokerUnavailable, match="put sentinel_username and sentinel_password"):
             await broker.queues()
-    async with opened(f"redis+sentinel://{place}?sentinel_password=secret", retries=PATIENT) as broker:
+    async with opened(f"redis+sentinel://{place}?sentinel_password=secret", patience=PATIENT) as broker:
         with pytest.raises(BrokerRefused, match="the server requires a password"):
             await broker.queues()

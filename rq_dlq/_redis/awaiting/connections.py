@@ -77,9 +77,10 @@ class AsyncConnections:
         """Use this link and these retries; if it is a node of a cluster, errors name it."""
         self._node = node
         self._link, self._talk, self._proven = link, link.talk, link.proven
-        self._patience = retries
+        replaced = isinstance(link, AsyncNodes) or hasattr(self.pool, "sentinel_manager")
+        self._patience = retries.through_failover() if replaced else retries
         self._timeout = self.pool.connection_kwargs.get("socket_timeout")
-        self._retries = (retries.in_cluster() if isinstance(link, AsyncNodes) else retries).settings()
+        self._retries = self._patience.settings()
 
     @property
     def pool(self) -> Any:
@@ -133,7 +134,7 @@ class AsyncConnections:
         except TRANSIENT as error:
             if is_final(error):
                 raise self._unavailable(error) from None
-            await self._failed(tries := Tries(step), error)
+            await self._failed(tries := Tries(step, self._patience.limit()), error)
             if self._patience.end_with(error):
                 raise tries.of_last_try(self._unavailable(error)) from error
         if isinstance(step, Wait):  # a wait changes nothing, and the next call finds the server again

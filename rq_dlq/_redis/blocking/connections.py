@@ -78,9 +78,10 @@ class Connections:
         """Use this link and these retries; if it is a node of a cluster, errors name it."""
         self._node = node
         self._link, self._talk, self._proven = link, link.talk, link.proven
-        self._patience = retries
+        replaced = isinstance(link, Nodes) or hasattr(self.pool, "sentinel_manager")
+        self._patience = retries.through_failover() if replaced else retries
         self._timeout = self.pool.connection_kwargs.get("socket_timeout")
-        self._retries = (retries.in_cluster() if isinstance(link, Nodes) else retries).settings()
+        self._retries = self._patience.settings()
 
     @property
     def pool(self) -> Any:
@@ -134,7 +135,7 @@ class Connections:
         except TRANSIENT as error:
             if is_final(error):
                 raise self._unavailable(error) from None
-            self._failed(tries := Tries(step), error)
+            self._failed(tries := Tries(step, self._patience.limit()), error)
             if self._patience.end_with(error):
                 raise tries.of_last_try(self._unavailable(error)) from error
         if isinstance(step, Wait):  # a wait changes nothing, and the next call finds the server again
