@@ -76,7 +76,10 @@ def test_promises(info: dict[str, str], durability: Any, state: str, said: str) 
     [
         ((), 0, "ok", "none"),
         ((), 1, "fail", "none"),
-        (("state=online,offset=990,lag=0",), 1, "ok", "10.0.0.0:6379 online, 10 bytes behind"),
+        (("state=online,offset=990,lag=0",), 0, "ok", "10.0.0.0:6379 online, 10 bytes behind"),
+        (("state=online,offset=990,lag=0",), 1, "warn", "run 3 servers, so that 2 replicas are online"),
+        (("state=online,offset=990,lag=0",) * 2, 1, "ok", "10.0.0.0:6379 online, 10 bytes behind"),
+        (("state=online,offset=990,lag=0",) * 2, 2, "warn", "run 4 servers, so that 3 replicas are online"),
         (("state=wait_bgsave,offset=0,lag=0",), 0, "warn", "not online yet (wait_bgsave)"),
         (("state=wait_bgsave,offset=0,lag=0",), 1, "fail", "not online yet"),
         (("state=online,offset=990,lag=40",), 0, "warn", "silent for 40 s"),
@@ -87,7 +90,7 @@ def test_promises(info: dict[str, str], durability: Any, state: str, said: str) 
 def test_replicas(lines: tuple[str, ...], wanted: int, state: str, said: str) -> None:
     check, _ = replicas(Facts(replicated(*lines)), wanted)
     assert check.state == state
-    assert said in check.found
+    assert said in check.found + check.advice
 
 
 @each(
@@ -98,6 +101,16 @@ def test_min_replicas(least: str, good: str, wanted: int, state: str) -> None:
     info = {**replicated("state=online,offset=1,lag=0"), "min_slaves_good_slaves": good}
     _, check = replicas(Facts(info, {"min-replicas-to-write": least}), wanted)
     assert (check.name, check.state) == ("min-replicas", state)
+
+
+@each(
+    "number, said",
+    [(1, "with one replica more"), (2, "loses them: redis-cli CONFIG SET min-replicas-to-write 1")],
+)
+def test_min_replicas_are_not_advised_to_a_pair_of_servers(number: int, said: str) -> None:
+    """After its failover there is no replica, so the setting would stop claims and acks."""
+    _, check = replicas(Facts(replicated(*["state=online,offset=1,lag=0"] * number)), 1)
+    assert said in check.advice
 
 
 def test_a_disk_that_cannot_be_written_fails() -> None:

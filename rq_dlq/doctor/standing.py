@@ -122,6 +122,12 @@ def _present(connected: list[Replica], wanted: int) -> Check:
     if len(online) < len(connected):
         advice = "a replica that is not online lacks messages: a failover to it would lose them"
         return Check("replicas", "warn", found, advice)
+    if 0 < wanted == len(online):
+        advice = (
+            f"after a failover {wanted - 1} would be left, and no send would be confirmed: run "
+            f"{wanted + 2} servers, so that {wanted + 1} replicas are online"
+        )
+        return Check("replicas", "warn", found, advice)
     return Check("replicas", "ok", found)
 
 
@@ -136,8 +142,9 @@ def _described(replica: Replica) -> str:
 def _least(facts: Facts, wanted: int) -> Check:
     """`min-replicas-to-write`: INFO shows if it is set and how many replicas keep up, CONFIG its value."""
     keep_up, config = int(facts.info.get("min_slaves_good_slaves", "-1")), facts.config
+    spare = sum(replica.online for replica in facts.replicas) > wanted
     if keep_up < 0:
-        return _guarded("min-replicas-to-write 0", 0, wanted)
+        return _guarded("min-replicas-to-write 0", 0, wanted, spare=spare)
     if config is None and keep_up > 0:
         found = f"min-replicas-to-write is set to an unknown value; {keep_up} keep up"
         return Check("min-replicas", "warn", found, untold("", "CONFIG GET").advice)
@@ -146,15 +153,21 @@ def _least(facts: Facts, wanted: int) -> Check:
     if least > keep_up:
         advice = "the server refuses changes because too few replicas keep up: start replicas"
         return Check("min-replicas", "fail", found, advice)
-    return _guarded(found, least, wanted)
+    return _guarded(found, least, wanted, spare=spare)
 
 
-def _guarded(found: str, least: int, wanted: int) -> Check:
+def _guarded(found: str, least: int, wanted: int, *, spare: bool) -> Check:
+    """Whether the server refuses changes that too few replicas would confirm.
+
+    Args:
+        spare: more replicas are online than must confirm, so claims and acks go on after a failover.
+    """
     if least >= wanted:
         return Check("min-replicas", "ok", found)
+    first = "" if spare else "with one replica more (otherwise claims and acks stop after a failover) run "
     advice = (
         "an isolated master keeps accepting messages, all Unconfirmed, and then loses them: "
-        f"redis-cli CONFIG SET min-replicas-to-write {wanted}"
+        f"{first}redis-cli CONFIG SET min-replicas-to-write {wanted}"
     )
     return Check("min-replicas", "warn", found, advice)
 
