@@ -8,14 +8,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rq_dlq.cli._console import SafeConsole
 from rq_dlq.values.readable import body_of, many, span, utc, utc_short
-from rq_dlq.values.visible import visible, visible_json, visible_line
+from rq_dlq.values.visible import visible, visible_entry, visible_json, visible_line
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from rq_dlq.core.queues.each import UnreachableQueue
     from rq_dlq.values.counts import ErrorGroup, QueueStats
     from rq_dlq.values.message import DeadLetter, Received
@@ -199,7 +201,7 @@ class Output:
     @staticmethod
     def console(*, stderr: bool, no_color: bool | None = None) -> Console:
         """A console that does not truncate if the output is not a terminal."""
-        console = Console(stderr=stderr, highlight=False, no_color=no_color)
+        console = SafeConsole(stderr=stderr, highlight=False, no_color=no_color)
         if not console.is_terminal:
             console.width = UNKNOWN_WIDTH
         return console
@@ -270,7 +272,7 @@ class Output:
                 inner = cast("dict[str, Any]", value)
             for key, part in inner.items():
                 title = f"{name} {key}".strip().replace("_", " ")
-                table.add_row(Text(visible(title)), Text(visible(text_of(name, part))))
+                table.add_row(Text(visible_line(title)), Text(visible(text_of(name, part))))
         self.stdout.print(table)
 
     def message(self, row: Row, message: Received[Any]) -> None:
@@ -292,11 +294,11 @@ class Output:
             self.record(row)
 
     def say(self, text: str) -> None:
-        """Print a message for the user, on stderr."""
-        self.stderr.print(visible(text), markup=False, soft_wrap=True)
+        """Print a message for the user, on stderr; its further lines are indented."""
+        self.stderr.print(visible_entry(text), markup=False, soft_wrap=True)
 
     def tell(self, text: str, style: str = "") -> None:
-        """Write text for people to stdout, unchanged."""
+        """Write text for people to stdout. Its lines are ours; of others' text use `visible_entry`."""
         self.stdout.print(visible(text), markup=False, style=style or None, soft_wrap=True)
 
     def _write(self, text: str) -> None:

@@ -17,6 +17,7 @@ from rq_dlq.cli.exports import export, import_, reason_option, tail
 from rq_dlq.cli.redrives import jobs, redrive
 from rq_dlq.core.choosing.choice import is_group
 from rq_dlq.values.readable import many
+from rq_dlq.values.visible import visible_entry
 
 LETTERS = (
     Column("id", "bold"), Column("died_at"), Column("attempt", title="tries"),
@@ -116,7 +117,7 @@ def show(context: Context, name: str, which: str) -> None:
     for letter in found:
         context.output.message(_show.letter_row(letter), letter)
         if letter.cause.traceback and context.output.format == "table":
-            context.output.tell(f"\n{letter.cause.traceback}", "dim")
+            context.output.tell(visible_entry(f"\n{letter.cause.traceback}"), "dim")
 
 
 @dlq.command("purge")

@@ -13,6 +13,7 @@ from rq_dlq.cli._extras import of_extra
 from rq_dlq.cli._logs import log_times
 from rq_dlq.cli._options import address
 from rq_dlq.errors import ConfigurationError
+from rq_dlq.values.visible import visible
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def metrics(context: Context, listen: tuple[str, int] | None) -> None:
         return
     collector.read()  # raises if Redis cannot be read
     if context.output.format == "table":
-        click.echo(generate_latest(registry), nl=False)
+        click.echo(visible(generate_latest(registry).decode()), nl=False)
         return
     samples = [sample for family in registry.collect() for sample in family.samples]
     rows = [{"name": one.name, "labels": one.labels, "value": one.value} for one in samples]

@@ -31,6 +31,7 @@ from rq_dlq.filters._facts import FIELDS
 from rq_dlq.policy import DiscardingDeadLetterStrategy
 from rq_dlq.values.message import DeadLetter
 from rq_dlq.values.readable import many
+from rq_dlq.values.visible import visible_entry
 
 if TYPE_CHECKING:
     from rq_dlq.values.changed import Changed
@@ -134,7 +135,7 @@ def explain(context: Context, name: str, message_id: str) -> None:
     If it is waiting, this gives the reason.
     """
     explained = used(context, name).explain(message_id)
-    context.output.either(str(explained), _show.attributes(explained, "id", *EXPLAINED))
+    context.output.either(visible_entry(str(explained)), _show.attributes(explained, "id", *EXPLAINED))
 
 
 def bulk(takes: Sequence[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -19,6 +19,7 @@ from rq_dlq.doctor.check import Check
 from rq_dlq.values.codec import Codec, Ids
 from rq_dlq.values.message import Received
 from rq_dlq.values.readable import many
+from rq_dlq.values.visible import visible_line
 from rq_dlq.values.wanted import RECORD, STATE
 
 if TYPE_CHECKING:
@@ -135,5 +136,6 @@ def _first(keys: QueueKeys, place: Any) -> Any:
 
 
 def _few(said: list[str]) -> str:
+    """The first findings in one line: they quote keys and dependencies, which senders choose."""
     more = len(said) - SHOWN
-    return "; ".join(said[:SHOWN]) + (f"; and {many(more, 'other')}" if more > 0 else "")
+    return "; ".join(map(visible_line, said[:SHOWN])) + (f"; and {many(more, 'other')}" if more > 0 else "")

@@ -12,6 +12,7 @@ _STEERS = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 _HIDDEN = r"\xad\u180e\u200b-\u200d\u2060-\u2065\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
 STEERS = _STEERS + _HIDDEN
 _IN_LINE = re.compile(f"[{STEERS}]")
+_FURTHER_LINE = re.compile(r"\n(?=[^\n])")
 _IN_TEXT = re.compile(rf"(?![\n\t])[{STEERS}]")
 
 
@@ -22,7 +23,7 @@ def visible(text: str) -> str:
 
 def visible_entry(text: str) -> str:
     """The same as a log entry: further lines are indented, so that none looks like a new entry."""
-    return visible(text).replace("\n", "\n    ")
+    return _FURTHER_LINE.sub("\n    ", visible(text))
 
 
 def visible_line(text: str) -> str:
