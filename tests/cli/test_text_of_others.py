@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 
 import click
 import pytest
+from rich.table import Table
+from rich.text import Text
 
 import rq_dlq
 from rq_dlq import Breaker, PerKey
 from rq_dlq.cli import main
+from rq_dlq.cli._console import SafeConsole
 from tests.cli.conftest import Shell
 
 STEERS = frozenset("\x1b\x07\x9b\x00\r\u202e\u2028\u200b")
@@ -106,3 +110,11 @@ def test_every_command_has_a_row_or_a_reason() -> None:
     without = {name for names in WITHOUT.values() for name in names}
     assert rows | without == {*leaves(main)}
     assert not rows & without
+
+
+def test_the_console_escapes_what_a_command_forgot() -> None:
+    said = io.StringIO()
+    table = Table.grid()
+    table.add_row(Text("a\x1b[2J"), "b\u202e")
+    SafeConsole(file=said).print(table, Text("c\x9b"), style="bold")
+    assert said.getvalue() == "a\\x1b[2Jb\\u202e\nc\\x9b\n"
