@@ -226,7 +226,7 @@ class Delivery(Leased[T]):
         """Report the progress of the work on the message, for `Queue.explain` and the page.
 
         At most one report a second is written, so a loop may call this in each step. The lease is not
-        extended.
+        extended. The next attempt begins without a report.
 
         Args:
             part: the fraction that is done, 0 to 1.
