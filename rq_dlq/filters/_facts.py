@@ -96,9 +96,9 @@ def is_field(name: str) -> bool:
 
 def refusal(name: str) -> str:
     """Why a name of another broker is not supported, with advice; empty: it is not such a name."""
-    if is_field(name) or not (name.startswith("JMS") or name in OTHER_BROKERS):
+    if is_field(name) or not (name.startswith(("JMS", OF_ARTEMIS)) or name in OTHER_BROKERS):
         return ""
-    prefix = name[:3]
+    prefix = OF_ARTEMIS if name.startswith(OF_ARTEMIS) else name[:3]
     known = ", ".join(sorted(known for known in (*FIELDS, *ALIASES) if known.startswith(prefix)))
     return (
         f"messages here have no {name}: of the names that begin with {prefix}, {known} are supported. "
@@ -207,6 +207,8 @@ ALIASES: Final[Mapping[str, str]] = {
 
 OTHER_BROKERS: Final = frozenset({"AMQDurable", "AMQAddress"})
 """Names of Artemis without an equivalent. JMS reserves all names that begin with JMS."""
+OF_ARTEMIS: Final = "_AMQ_"
+"""The beginning of names that Artemis reserves."""
 
 SPANS: Final = frozenset({"age", "died"})
 """Fields in seconds, which are compared with durations."""

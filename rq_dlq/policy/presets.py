@@ -147,7 +147,12 @@ def after_the_first(attempts: object, name: str) -> int | None:
     """
     if attempts is None or attempts == -1:
         return None
-    return check.whole(attempts, name, 1, check.LARGEST_WHOLE, "; 1 means no redelivery, -1 no limit") - 1
+    return (
+        check.whole(
+            attempts, name, 1, check.LARGEST_WHOLE, "; 1 means no redelivery, -1 no limit, as 0 does there"
+        )
+        - 1
+    )
 
 
 def _long(number: float) -> int:

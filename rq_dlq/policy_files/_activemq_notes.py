@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rq_dlq.policy.patterns import ONE
 from rq_dlq.policy_files._block import Block, Setting, Settings
 from rq_dlq.policy_files._patterns import common
+from rq_dlq.policy_files._reading import Problem
 
 if TYPE_CHECKING:
     from rq_dlq.policy import Pattern
+    from rq_dlq.policy_files._xml import Element
+
+
+CLIENT_POLICY: Final = "RedeliveryPolicy"
+
+
+def nothing_to_import(root: Element) -> Problem:
+    """The problem of a file without entries, perhaps that of a client in Spring."""
+    for bean in root.named("bean"):
+        if bean.attributes.get("class", "").rpartition(".")[2] == CLIENT_POLICY:
+            message = (
+                "a RedeliveryPolicy bean belongs to a client's connection factory: pass its properties to "
+                "RedeliveryPolicy.activemq(maximumRedeliveries=…), or put them into an activemq.xml, as a "
+                "<redeliveryPolicy> of the redeliveryPlugin"
+            )
+            return Problem(bean.line, CLIENT_POLICY, message)
+    message = "it has no policyEntry, redeliveryPlugin or similar element, so there is nothing to import"
+    return Problem(root.line, "", message)
 
 
 def differences(entries: Mapping[Pattern, Block], everything: Pattern, line: int, *, named: bool) -> Block:

@@ -219,4 +219,10 @@ def reading_of(blocks: Sequence[Block], apart: Sequence[Block], nothing: Problem
 
 
 def _property(setting: Setting) -> str:
-    return ". Write the property's value into a copy" if "${" in setting.value else ""
+    """The advice for a value that the broker takes from a property: `${NAME}`, or `${NAME:default}`."""
+    _, begins, name = setting.value.partition("${")
+    name, default, value = name.partition("}")[0].partition(":")
+    if not begins:
+        return ""
+    usual = f", or its default, {value}," if default else ""
+    return f". Write the value of the property {name}{usual} into a copy of the file"

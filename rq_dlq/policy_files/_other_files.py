@@ -19,12 +19,14 @@ NATS: Final = (
     "a configuration of NATS is not supported: AckWait, MaxDeliver and BackOff are those of consumers; "
     "see docs/migrating.md"
 )
+YAML: Final = "YAML is not supported: import the broker's own file, broker.xml or activemq.xml"
 KINDS: Final = (
     (rb"\s*\{", "JSON: a NATS configuration is not supported; see docs/migrating.md"),
     (rb"(?s).*^\s*(?:kind:\s*ActiveMQArtemis|apiVersion:\s*broker\.amq\.io)", OPERATOR),
     (rb"(?s).*^\s*address(?:Settings|Configurations|es)\.", PROPERTIES),
     (rb"(?s).*^\s*streaming\s*[:={]", STREAMING),
     (rb"(?s).*^\s*(?:jetstream|server_name|leafnodes|cluster|port)\s*[:={]", NATS),
+    (rb"(?:#.*\n|---|\s)*[\w.-]+:(?:\s|$)", YAML),
 )
 """Advice by the beginning of the file, or of one of its lines."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from rq_dlq.policy.patterns import PatternIndex
 from rq_dlq.policy_files._activemq_dead import dropping, letters, usual
-from rq_dlq.policy_files._activemq_notes import differences
+from rq_dlq.policy_files._activemq_notes import differences, nothing_to_import
 from rq_dlq.policy_files._activemq_plugins import (
     DESTINATIONS,
     FALLBACK,
@@ -24,7 +24,6 @@ from rq_dlq.policy_files._activemq_plugins import (
 from rq_dlq.policy_files._block import Block, Setting, Settings, reading_of
 from rq_dlq.policy_files._others import CLASSIC, KNOWN_IDS, NO_AUDIT, NO_TOPICS
 from rq_dlq.policy_files._patterns import Names
-from rq_dlq.policy_files._reading import Problem
 
 if TYPE_CHECKING:
     from rq_dlq.policy import Pattern
@@ -74,8 +73,7 @@ class _File:
         self._others += [time_stamping(element) for element in self._root.named("timeStampingBrokerPlugin")]
         self._of_clients()
         self._imported()
-        message = "it has no policyEntry, redeliveryPlugin or similar element, so there is nothing to import"
-        return reading_of(self._joined(), self._apart, Problem(self._root.line, "", message))
+        return reading_of(self._joined(), self._apart, nothing_to_import(self._root))
 
     def _blocks(self, element: Element, known: dict[Pattern, Block], *, default: bool) -> list[Block]:
         """A block for each queue that an entry of a map names, unless the queue already has one."""

@@ -16,7 +16,7 @@ from rq_dlq.policy.fields import BY_PART
 from rq_dlq.policy.patterns import PatternIndex
 from rq_dlq.policy_files._artemis_places import PLACES, counts, places
 from rq_dlq.policy_files._block import Block, Setting, Settings, reading_of
-from rq_dlq.policy_files._others import ARTEMIS, ARTEMIS_CORE, KNOWN_IDS
+from rq_dlq.policy_files._others import ARTEMIS, ARTEMIS_CORE, KNOWN_IDS, NO_TOPICS
 from rq_dlq.policy_files._patterns import Names
 from rq_dlq.policy_files._reading import Problem
 
@@ -32,6 +32,9 @@ REDELIVERY, EXPIRY = (
 KNOWN: Final = (*REDELIVERY, *EXPIRY, *PLACES, *ARTEMIS)
 APART: Final = ("address-settings", "wildcard-addresses", "literal-match-markers")
 """Settings of the whole broker that are converted elsewhere."""
+MANAGEMENT: Final = "activemq.management"
+OF_QUEUES: Final = "jms.queue."
+OF_TOPICS: Final = "jms.topic."
 NONE: Final = -1
 
 
@@ -87,6 +90,24 @@ def _setting(element: Element) -> Setting:
     return Setting(element.name, element.text, element.line)
 
 
+def _matched(block: Block, where: Setting, names: Names) -> Pattern | None:
+    """The pattern of a block; None: it is not imported, and a finding says why."""
+    match = where.value
+    if match in names.renamed:
+        return block.matched(where, match, names, "")
+    if match.startswith(MANAGEMENT):
+        block.passed_over(where, "not needed", "a queue is managed by calls and commands, not by messages")
+        return None
+    if match.startswith(OF_TOPICS):
+        block.passed_over(where, "no counterpart", f"this block is not imported: {NO_TOPICS}")
+        return None
+    pattern = block.matched(where, match.removeprefix(OF_QUEUES), names, "this block is not imported")
+    if pattern is not None and match.startswith(OF_QUEUES):
+        note = f"{pattern.text} here: {OF_QUEUES} is a prefix of Artemis 1, which names of queues lack"
+        block.passed_over(where, "not needed", note)
+    return pattern
+
+
 def _described(element: Element, names: Names) -> tuple[Block, Pattern | None]:
     """A block, with findings for settings without an equivalent; and its pattern, or None."""
     match = element.attributes.get("match", "")
@@ -96,7 +117,7 @@ def _described(element: Element, names: Names) -> tuple[Block, Pattern | None]:
     if not match:
         block.wrong(where, 'it is missing: name the addresses of the block, as in match="orders.#"')
         return block, None
-    pattern = block.matched(where, match, names, "this block is not imported")
+    pattern = _matched(block, where, names)
     if pattern is None:
         return block, None
     block.pattern = pattern.text

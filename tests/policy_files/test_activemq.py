@@ -251,6 +251,15 @@ def test_the_other_files_of_spring_are_named() -> None:
     assert "is not read" in told.note
 
 
+def test_the_policy_of_a_client_in_spring_is_named() -> None:
+    policy = (
+        '<bean class="org.apache.activemq.RedeliveryPolicy"><property name="maximumRedeliveries"/></bean>'
+    )
+    (problem,) = read_broker_xml(f"<beans>\n{policy}</beans>".encode()).problems
+    assert (problem.line, problem.setting) == (2, "RedeliveryPolicy")
+    assert "pass its properties to RedeliveryPolicy.activemq(" in problem.message
+
+
 WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
     ("", [(1, "", "nothing to import")]),
     (policies('<policyEntry queue="a" memorylimits="1"/>'), [(2, "memorylimits", "closest is memoryLimit")]),

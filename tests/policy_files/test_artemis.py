@@ -252,14 +252,29 @@ def test_a_fully_qualified_name_is_that_of_its_queue() -> None:
     assert settings(reading, "orders").dead_name == "Dead.one"
 
 
+def test_addresses_of_artemis_itself_and_of_topics_are_not_queues() -> None:
+    reading = core(
+        block("activemq.management#", "max-delivery-attempts=3"), block("jms.topic.a", "redelivery-delay=1"),
+        block("jms.queue.orders", "max-delivery-attempts=3"),
+    )  # fmt: skip
+    assert [*reading.entries] == ["orders"]
+    outcomes = [(one.outcome, one.note) for one in reading.findings if one.setting == "match"]
+    assert [outcome for outcome, _ in outcomes] == ["not needed", "no counterpart", "not needed"]
+    assert "orders here: jms.queue. is a prefix of Artemis 1" in outcomes[2][1]
+
+
 WRONG: list[tuple[list[str], list[tuple[int, str, str]]]] = [
     ([], [(1, "address-settings", "nothing to import")]),
     ([block("a", "redelivery-delay=5s")], [(2, "redelivery-delay", "'5s' is not a whole number")]),
     ([block("a", "redelivery-delay=")], [(2, "redelivery-delay", "'' is not a whole number")]),
-    ([block("a", "redelivery-delay=${wait}")], [(2, "redelivery-delay", "the property's value")]),
+    ([block("a", "redelivery-delay=${wait}")], [(2, "redelivery-delay", "value of the property wait into")]),
+    (
+        [block("a", "redelivery-delay=${wait:50}")],
+        [(2, "redelivery-delay", "or its default, 50, into a copy")],
+    ),
     ([block("a", "redelivery-delay=-5")], [(2, "redelivery-delay", "Pass a whole number, 0")]),
     ([block("a", "max-redelivery-delay=-1")], [(2, "max-redelivery-delay", "Pass a whole number, 0")]),
-    ([block("a", "max-delivery-attempts=0")], [(2, "max-delivery-attempts", "1 means no redelivery")]),
+    ([block("a", "max-delivery-attempts=0")], [(2, "max-delivery-attempts", "-1 no limit, as 0 does there")]),
     ([block("a", "max-delivery-attempts=-7")], [(2, "max-delivery-attempts", "-1 no limit")]),
     ([block("a", "redelivery-delay-multiplier=0.5")], [(2, "redelivery-delay-multiplier", "1 or more")]),
     (

@@ -67,6 +67,8 @@ def test_an_include_of_the_broker_s_own_is_no_other_file() -> None:
             "# ours\naddressConfigurations.orders.queueConfigs=a\n",
             "Artemis' broker properties are not supported",
         ),
+        ("spring:\n  activemq:\n    broker-url: tcp://a\n", "YAML is not supported"),
+        ("# ours\n---\nkind: List\n", "YAML is not supported"),
         ("apiVersion: broker.amq.io/v1beta1\nkind: ActiveMQArtemis\n", "of the ActiveMQ Artemis operator"),
         ("port: 4222\nstreaming: {\n  cluster_id: shop\n}\n", "NATS Streaming is not supported: AckWait and"),
         ("port: 4222\njetstream {\n}\n", "a configuration of NATS is not supported"),
