@@ -1,12 +1,14 @@
 -- Pauses a queue, or resumes it. A paused queue hands out nothing; sending, expiry and settling continue. Returns 1 if that
--- changed anything, otherwise 0.
+-- changed anything, otherwise 0; -2 if the end of the pause has passed: then nothing is done.
 -- drains
 local paused, ends, after = ARGV[1], ARGV[2], tonumber(ARGV[3]) -- paused: 1, or 0 to resume
 local by, user = ARGV[4], ARGV[5] -- ends, after: as in pause_lane; by: the operator, as JSON; user: the Redis user
 -- needs: now, wake_one, note_audit; keys: settings
 local known = redis.call('HMGET', settings, 'paused', 'paused_until')
 ends = after and string.format('%.0f', now + after) or ends
-if (known[1] == '1') == (paused == '1') and (known[2] or '') == ends then
+if paused == '1' and ends ~= '' and tonumber(ends) <= now then
+  return -2
+elseif (known[1] == '1') == (paused == '1') and (known[2] or '') == ends then
   return 0
 elseif paused == '1' and ends ~= '' then
   redis.call('HSET', settings, 'paused_until', ends, 'paused', 1)

@@ -126,7 +126,7 @@ NAMES = (
     "groups", "cleared", "grouped", "reindexed",
     "redrives", "redriving", "audit",
     "seats", "tended", "gates", "lanes", "strikes", "muted",
-    "results", "result_times", "slots",
+    "results", "result_times", "slots", "runs", "failures",
 )  # fmt: skip
 """The keys of a queue, in the order in which scripts take them."""
 OTHERS = ("policies", "sender", "job", "staged", "stream", "redrive")

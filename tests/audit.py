@@ -26,6 +26,7 @@ SETTINGS = {
     "paused_until",
     "opening",
     "gated",
+    "probing",
     "limited",
     "narrowed",
 }
@@ -37,7 +38,7 @@ TOTALS = {
 }  # fmt: skip
 EXPIRES_ALONE = (
     *("wake", "alarm", "acked_ids", "cleared", "grouped", "reindexed", "tended", "strikes", "muted"),
-    *("results", "result_times", "slots"),
+    *("results", "result_times", "slots", "runs", "failures"),
 )
 WAITING = ("ready", "scheduled")
 HASHES = ("messages", "states", "history", "claims", "counters", "settings", "schedules", "lanes", "results")
@@ -244,7 +245,9 @@ def check_seats(raw: Snapshot, keys: QueueKeys, messages: Mapping[str, bytes]) -
     expected = {name: lanes_in(messages[it])[it != name] for name, it in own.items() if it in messages}
     assert seats == expected, f"seats {seats}, not {expected}"
     gates = raw.sorted(keys["gates"]).keys()
-    assert gates <= raw.hash(keys["lanes"]).keys(), "a gate of a lane of which nothing is known"
+    passes = {name for name in gates if name.startswith(PASS.encode())}
+    assert gates - passes <= raw.hash(keys["lanes"]).keys(), "a gate of a lane of which nothing is known"
+    assert passes <= raw.sorted(keys["seats"]).keys(), "the end of a pass that is none"
 
 
 def check_place(message_id: str, record: bytes, state: list[str], stands: tuple[str, bytes, float]) -> None:
@@ -259,7 +262,7 @@ def check_place(message_id: str, record: bytes, state: list[str], stands: tuple[
     lanes = [lane for lane in lanes_in(record) if lane is not None]
     if due == birth // 4096 and not lanes:
         order = bytes((16 + birth % 4096 // 256, birth % 256))
-    if lanes and (score - BLOCKED in lanes or (place == "ready" and score // BAND == 9 - priority)):
+    if lanes and (score // 1 - BLOCKED in lanes or (place == "ready" and score // BAND == 9 - priority)):
         due = score % BAND if place == "ready" else due  # type: ignore[assignment]  # it was let in later
         if place == "scheduled":
             score = due  # it waits for its seat

@@ -10,11 +10,20 @@ from rq_dlq.core.looking.overview import SLOW, QueueOverview
 from rq_dlq.core.looking.trouble import OLD, OVERDUE, UNTAKEN, troubles
 from rq_dlq.core.redrive.record import Asked, Redrive, RedriveCounts
 from rq_dlq.values.counts import ErrorGroup, QueueStats
+from rq_dlq.values.dependency import DependencyStats
 from tests.each import each
 
 AT = datetime(2026, 1, 2, 12, tzinfo=UTC)
 STATS = QueueStats("orders", 0, 0, 0, 0, 0, None, None, {})
 GROUP = ErrorGroup("abc", "exhausted", "KeyError: 'sku'", 9, AT - timedelta(hours=2), AT, "1", last_hour=4)
+OVER = replace(GROUP, calm=True, error_class="ConnectionError")
+DOWN = DependencyStats(
+    "payments", "orders", open=True, condition="down", since=AT - timedelta(minutes=5), waiting=9
+)
+PAUSED = replace(DOWN, condition="paused", paused=True)
+BACK = DependencyStats(
+    "payments", "orders", condition="coming back", ended=AT - timedelta(minutes=2), waiting=9
+)
 ASKED = Asked("dead", "all", 0, 0, 0.9, "", "", 0, "")
 REDRIVE = Redrive("56ad", "orders", ASKED, "paused", "success", RedriveCounts(10, 5, acked=1, died=4))
 
@@ -45,11 +54,45 @@ def queue(name: str = "orders", **found: Any) -> QueueOverview:
         ({"schedules_overdue": 60}, 0, "bad", "a schedule is 1m late", 60),
         ({"dead": 5}, 0, None, None, None),
         ({"dead": 5}, 0.05, "bad", "messages die", None),
-        ({"groups": [GROUP]}, 0, None, None, None),
-        ({"groups": [replace(GROUP, new=True, last_hour=0)]}, 0, None, None, None),
+        ({"groups": [GROUP]}, 0, "calm", "9 dead letters wait for a decision", 7200),
+        ({"groups": [replace(GROUP, count=1)]}, 0, "calm", "1 dead letter waits for a decision", 7200),
+        ({"groups": [GROUP], "redrives": [replace(REDRIVE, state="running")]}, 0, None, None, None),
+        (
+            {"groups": [GROUP, replace(GROUP, muted=True)]},
+            0,
+            "calm",
+            "9 dead letters wait for a decision",
+            7200,
+        ),
+        ({"groups": [replace(GROUP, muted=True)]}, 0, None, None, None),
+        (
+            {"groups": [OVER, replace(OVER, count=2_067, error_class="requests.exceptions.Timeout")]},
+            0,
+            "calm",
+            "2,076 dead letters of an outage that is over wait for a decision",
+            7200,
+        ),
+        ({"groups": [OVER, GROUP]}, 0, "calm", "18 dead letters wait for a decision", 7200),
+        (
+            {"groups": [replace(GROUP, new=True, last_hour=0)]},
+            0,
+            "calm",
+            "9 dead letters wait for a decision",
+            7200,
+        ),
         ({"groups": [replace(GROUP, new=True)]}, 0, "warn", "new: KeyError: 'sku'", 7200),
         ({"groups": [replace(GROUP, new=True)]}, 0.05, "bad", "new: KeyError: 'sku'", 7200),
-        ({"groups": [replace(GROUP, new=True, calm=True)]}, 0, None, None, None),
+        (
+            {"groups": [replace(GROUP, new=True, calm=True)]},
+            0,
+            "calm",
+            "9 dead letters wait for a decision",
+            7200,
+        ),
+        ({"dependencies": [DependencyStats("payments", "orders")]}, 0, None, None, None),
+        ({"dependencies": [DOWN]}, 0, "bad", "payments down since 11:55 UTC, 9 wait", 300),
+        ({"dependencies": [PAUSED]}, 0, "warn", "payments paused until it is resumed, 9 wait", 300),
+        ({"dependencies": [BACK]}, 0, "calm", "payments back at 11:58 UTC, 9 come back", 120),
         ({"groups": [replace(GROUP, growing=True, muted=True)]}, 0.05, None, None, None),
         ({"groups": [replace(GROUP, growing=True)]}, 0, "bad", "growing: KeyError: 'sku'", None),
         ({"groups": [replace(GROUP, regressed=True)]}, 0, "bad", "regressed: KeyError: 'sku'", 7200),
@@ -71,6 +114,8 @@ def test_the_worst_comes_first() -> None:
     growing = replace(GROUP, growing=True)
     seen = [
         queue("paused", ready=9, paused=True),
+        queue("calm", groups=[replace(GROUP, new=True, calm=True)], dependencies=[BACK]),
+        queue("down", dependencies=[DOWN]),
         queue("old", ready=1, oldest=99),
         queue("older", ready=1, oldest=999),
         queue("late", overdue=40),
@@ -78,6 +123,8 @@ def test_the_worst_comes_first() -> None:
         queue("many", groups=[replace(growing, last_hour=5, fingerprint="def")]),
     ]
     told = troubles(seen, AT)
-    assert [one.queue for one in told] == ["many", "few", "late", "older", "old", "paused"]
-    assert [one.subject for one in told] == ["def", "abc", "", "", "", ""]
-    assert told[1].detail == "4 dead letters within the last hour, 9 in all, and 1 other group like it"
+    assert [one.queue for one in told] == [
+        "down", "many", "few", "late", "older", "old", "paused", "calm", "calm"
+    ]  # fmt: skip
+    assert [one.subject for one in told] == ["payments", "def", "abc", "", "", "", "", "payments", ""]
+    assert told[2].detail == "4 dead letters within the last hour, 9 in all, and 1 other group like it"

@@ -212,7 +212,7 @@ def _outage_with_a_breaker(play: Play) -> Outage:
     play.tell("the payment service fails again; now the queue has a breaker")
     play.send_the_rest()
     play.until(lambda: stage.queue.dependency(DEPENDENCY).stats().open)
-    play.tell("the breaker is open: messages that need the payment service wait, uncharged")
+    play.tell("the payment service counts as down: messages that need it wait, uncharged")
     play.until(lambda: stage.sent == len(stage.flights) and play.sent_for - since > DOWN)
     waited, back = play.scene.stats.waiting + play.scene.stats.leased, play.sent_for
     stage.payments.down = False

@@ -1,17 +1,18 @@
 -- Removes messages that were acked, and counts them. Statements, as in lib/chosen.
 --   ids, texts: the messages, and their states before the ack
 --   given: id → its result (lib/kept)
--- needs: keys: counters, settings, strikes, lanes; locals: ids, texts, given
--- gives: acked
+--   back: the dependency whose breaker this closed; nil: none
+-- needs: keys: counters, settings, strikes, lanes, runs; locals: ids, texts, given
+-- gives: acked, back
 local WORDLESS = 75 -- bytes; a state with the field of a redrive (lib/bring_back) is longer, most others are not
 local values = redis.call(
   'HMGET', settings, 'outcomes', 'dedup_window', 'per_key', 'breaker', 'gated', 'results', 'results_bytes'
 )
 local noted, dedup_window, per_key, gated = values[1], values[2], values[3], values[5]
-local acked, note, heads, once_gone, successes, probes
-if (values[4] or gated) and redis.call('EXISTS', strikes, lanes) > 0 then
-  -- needs: succeeded, probed
-  successes, probes = succeeded, probed
+local acked, back, note, heads, once_gone, successes, probes, firsts
+if (values[4] or gated) and redis.call('EXISTS', strikes, lanes, runs) > 0 then
+  -- needs: succeeded, probed, first_tried
+  successes, probes, firsts = succeeded, probed, first_tried
 end
 if noted or dedup_window then
   -- needs: now
@@ -50,7 +51,7 @@ end
 redis.call('HINCRBY', counters, 'acked', acked)
 if successes then
   -- needs: count_successes
-  count_successes(successes, probes, gated)
+  back = count_successes(successes, firsts, probes, gated, #ids)
 end
 if noted then
   note(ids, heads, texts)

@@ -18,7 +18,7 @@ local function bring_back(id, state, head, source, row, by, cause, job, expires,
     was[#was + 1] = state.more:match(' expires=(%d+)')
     state.more = state.more .. ' redrive=' .. table.concat(was, '/')
   end
-  state.more = with_expiry_word(state.more:gsub(' returned=%S*', ''), expires)
+  state.more = with_expiry_word(state.more:gsub(' returned=%S*', ''):gsub(' struck=%S*', ''), expires)
   if record then
     -- needs: with_head, with_priority
     record = with_priority(record, head.priority)

@@ -1,5 +1,5 @@
 -- Ends the passes of messages that were let through the gate of their dependency.
--- needs: PASS; keys: seats
+-- needs: PASS; keys: seats, gates
 -- gives: end_passes
 local function end_passes(ids)
   local passes = {}
@@ -7,4 +7,5 @@ local function end_passes(ids)
     passes[n] = PASS .. id
   end
   redis.call('ZREM', seats, unpack(passes))
+  redis.call('ZREM', gates, unpack(passes))
 end

@@ -10,7 +10,7 @@ local function fill(count)
       break
     end
     score = redis.call('ZRANGEBYSCORE', scheduled, score, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-    local lane = score and tonumber(score) - BLOCKED
+    local lane = score and math.floor(tonumber(score)) - BLOCKED -- lib/TRIED
     lanes[#lanes + 1] = lane and not is_gated(lane) and lane or nil
     score = score and '(' .. score
   end

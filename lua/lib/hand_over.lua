@@ -26,7 +26,7 @@ local function hand_over(id, state, head, index, member, by, cause, how)
   if index == dead or index == expired then -- like a redrive
     state.part, state.reason, state.due = 'live', '', now
     state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
-    state.more = with_expiry_word(state.more, how.expires)
+    state.more = with_expiry_word(state.more:gsub(' struck=%S*', ''), how.expires)
   end
   if how.copies and head.expires ~= expiry_of(head, state) then -- a copy has the time to live in force
     head.expires = expiry_of(head, state)

@@ -1,7 +1,7 @@
 -- Lets in the heads of these lanes, as many as seats are free: they become ready, behind all messages that are due by now.
 -- Record and state are checked: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
 --   room: lane → how many of it, even without free seats; nil: as many as seats are free
--- needs: BLOCKED, id_of, is_blocked_row, next_score, wake_one, is_gated, digits, free_seats, seat_in, setting, lanes_read
+-- needs: BLOCKED, TRIED, id_of, is_blocked_row, next_score, wake_one, is_gated, digits, free_seats, seat_in, setting, lanes_read
 -- needs: keys: messages, states, seats, ready, scheduled
 -- gives: heads_in
 local MOST = 1000 -- rows that one call reads (I9)
@@ -23,7 +23,9 @@ local function heads_of(lanes, room)
     free = math.min(free, MOST - count)
     if free > 0 then
       local score = digits(BLOCKED + lane)
-      local found = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', free == 1 and '1' or digits(free))
+      local found = redis.call(
+        'ZRANGEBYSCORE', scheduled, score, score .. TRIED, 'LIMIT', '0', free == 1 and '1' or digits(free)
+      )
       for at = 1, #found do
         count = count + 1
         rows[count], ids[count], lane_of[count], seat_of[count] = found[at], id_of(found[at]), lane, seat

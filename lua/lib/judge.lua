@@ -57,7 +57,7 @@ local function judge(id, state, head, event, failure)
   if delay > 0 then -- without a delay it returns to its old position (I8)
     state.due = due_in(delay, head)
   end
-  put(id, state, head, delay > 0)
+  put(id, state, head, failure.place or delay > 0)
   outcome('redelivered', id, head, state, delay, failure)
   return 'redelivered ' .. delay
 end

@@ -1,10 +1,10 @@
 -- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has or gets a seat of its key,
--- otherwise it waits for that in the lane of its key. Record and state are checked, as in lib/let_in.
---   count: the most that it lets through; first: where in the lane it begins
--- needs: now, BLOCKED, digits, PASS, id_of, is_blocked_row, read_record, enter, is_closed, score_of, wake_one
--- needs: keys: messages, states, seats, ready, scheduled
+-- otherwise it waits for that in the lane of its key. Record and state are checked, as in lib/let_in. A pass ends in time
+-- (lib/end_pass): `gates` has when. Returns how many it let through.
+--   rows: of the lane; count: the most that it lets through
+-- needs: now, breaker, BLOCKED, PASS, id_of, is_blocked_row, read_record, enter, is_closed, score_of, wake_one, digits
+-- needs: keys: messages, states, seats, gates, ready, scheduled
 -- gives: let_through
-local SPARE = 20 -- more rows that it reads, in place of those that are not let through (I9)
 
 -- Whether the message may be ready now; if not, also the lane of its key.
 local function has_seat(id, row, record)
@@ -15,21 +15,19 @@ local function has_seat(id, row, record)
   return false, lane
 end
 
-local function let_through(number, count, first)
-  local score, through = digits(BLOCKED + number), 0
-  if count < 1 then
-    return
-  end
-  for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', first, count + SPARE)) do
+local function let_through(number, rows, count)
+  local through, seen = 0, {}
+  for _, row in ipairs(rows) do
     local id = id_of(row)
-    local record = redis.call('HGET', messages, id)
-    if through == count then
+    local record = not seen[row] and redis.call('HGET', messages, id)
+    if through >= count then
       break
-    elseif not is_blocked_row(row, id, redis.call('HGET', states, id), record) then
+    elseif not seen[row] and not is_blocked_row(row, id, redis.call('HGET', states, id), record) then
       redis.call('ZREM', scheduled, row)
-    else
+    elseif not seen[row] then
       local seated, lane = has_seat(id, row, record)
       if seated then
+        redis.call('ZADD', gates, digits(now + breaker.longest), PASS .. id) -- first: no pass is without an end
         redis.call('ZADD', seats, number, PASS .. id)
         redis.call('ZADD', ready, score_of(9 - row:byte(), now), row)
         redis.call('ZREM', scheduled, row)
@@ -39,8 +37,10 @@ local function let_through(number, count, first)
         redis.call('ZREM', seats, id) -- with ordered keys it kept one
       end
     end
+    seen[row] = true
   end
   if through > 0 then
     wake_one()
   end
+  return through
 end

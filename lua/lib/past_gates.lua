@@ -2,7 +2,7 @@
 -- message whose dependency is closed in the lane of the dependency, one whose key is paused in the lane of the key. With
 -- ordered keys a message that waits for its dependency keeps the seat of its key, so no message overtakes it; otherwise it
 -- gives the seat back. If any was parked, it reads a hundred rows more, so that few claims are enough.
--- needs: BLOCKED, PASS, rule, head_of, id_of, is_closed, vacate; keys: states, ready, scheduled, seats
+-- needs: BLOCKED, PASS, rule, head_of, id_of, is_closed, vacate, end_passes; keys: states, ready, scheduled, seats
 -- gives: past_gates
 local AHEAD = 100 -- rows (I9)
 
@@ -27,7 +27,7 @@ local function parked(row, id, text, leaving)
   redis.call('ZADD', scheduled, BLOCKED + lane, row)
   redis.call('ZREM', ready, row)
   if not of_dependency then
-    redis.call('ZREM', seats, PASS .. id)
+    end_passes({ id })
   end
   if not (of_dependency and rule.in_order) then
     leaving[#leaving + 1] = id

@@ -2,13 +2,12 @@
 -- row is written first, then the state, which takes effect; the caller removes the old row last (lib/leave). A script that
 -- is cut off leaves at worst a row that the state contradicts, and the next script that reads the row removes it (I9).
 -- Returns the new row: its index and its member.
---   waits: until state.due; a score: in the lane where it is blocked. The due time alone cannot tell: after the clock
---   stepped back, a message that was ready may be due in the future.
+--   waits: until state.due, which alone cannot tell, since the clock may step back; a score: in the lane where it is blocked
 --   rest: when the rest of a dead or expired message ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
 -- With a rule for keys, a message with a key is ready only with a seat, otherwise blocked (lib/seated_or_blocked).
--- needs: member_of, score_of, expiry_of, format_state, setting, PASS
--- needs: keys: states, ready, scheduled, seats, dead, expired, expiring, groups
+-- needs: member_of, score_of, expiry_of, format_state, setting
+-- needs: keys: states, ready, scheduled, dead, expired, expiring, groups
 -- gives: put
 local in_group, seat_or_block, give_back
 
@@ -61,7 +60,8 @@ local function put(id, state, head, waits, rest, arrive)
     count_redriven(died_again, 'died')
   end
   if head.needs and setting('gated') then
-    redis.call('ZREM', seats, PASS .. id) -- the pass that let it through (lib/let_through)
+    -- needs: end_passes
+    end_passes({ id })
   end
   if in_lane then
     give_back(id, state, waits or index == scheduled)

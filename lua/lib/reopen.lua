@@ -7,8 +7,9 @@ local AT_FIRST = 32
 local function reopen(number, lane)
   lane.paused, lane.ends, lane.by, lane.open = nil, nil, nil, nil
   if lane.of == 'dependency' then
-    lane.drains, lane.due = now, now + breaker.probe
-    write_lane(number, lane) -- first: while it is open, only one message has a pass
+    lane.probe, lane.probes, lane.wait, lane.idle, lane.dead, lane.died, lane.error = nil, nil, nil, nil, nil, nil, nil
+    lane.drains, lane.drain = lane.drains or now, now + breaker.probe
+    write_lane(number, lane) -- first: while it is open, only probes have a pass
     drain(number, lane, AT_FIRST)
     return
   end

@@ -32,6 +32,12 @@ local function sweep_message(id, token, consumer, kind)
   if failure.of_batch or kind == 'worker' and state.lapsed == 0 then
     failure.charge, failure.delay, failure.forgiven = false, 0, true
   end
+  if head.needs and setting('gated') then
+    -- needs: is_closed, spare
+    if is_closed(head.needs) then
+      spare(id, head.needs, failure)
+    end
+  end
   if failure.forgiven and state.part == 'live' and head.lane and setting('per_key') then
     -- needs: token_back
     token_back(head.lane, function()

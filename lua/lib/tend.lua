@@ -19,7 +19,7 @@ local function tend()
     if not found then
       break
     end
-    local lane = tonumber(found) - BLOCKED
+    local lane = math.floor(tonumber(found)) - BLOCKED -- lib/TRIED
     if is_gated(lane) then
       recheck(lane)
     else

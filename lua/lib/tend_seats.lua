@@ -9,14 +9,14 @@ local function tend_seats(place)
   local score, member = (place or ''):match('^(%S+) (.*)$')
   local range = { score = score or '-inf', member = member or '', last_score = '+inf', last_member = '\255', limit = SEATS }
   local held, next_score, next_member = rows_of_range(seats, range)
-  local lost = {}
+  local lost, of_keys = {}, {}
   for _, id in ipairs(held) do
     local own = tonumber(redis.call('ZSCORE', seats, id) or 0)
     local keeps
     if id:sub(1, 1) == PASS then
       keeps = pass_is_due(id:sub(2), own)
     else
-      keeps = seat_is_due(id, own)
+      keeps, of_keys[#of_keys + 1] = seat_is_due(id, own), id
     end
     if not keeps then
       lost[#lost + 1] = id
@@ -25,9 +25,9 @@ local function tend_seats(place)
   if #lost > 0 then
     vacate(lost)
   end
-  if #held > 0 and (setting('narrowed') or not rule.in_turn) then
+  if #of_keys > 0 and (setting('narrowed') or not rule.in_turn) then
     -- needs: narrow, NARROWED
-    local _, too_many = narrow(redis.call('ZMSCORE', seats, unpack(held)), held)
+    local _, too_many = narrow(redis.call('ZMSCORE', seats, unpack(of_keys)), of_keys)
     if too_many then -- until these are done, claims look for such lanes
       redis.call('HSET', settings, 'narrowed', NARROWED)
     end

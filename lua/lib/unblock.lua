@@ -1,6 +1,6 @@
 -- If keys no longer have a rule: makes blocked messages of these lanes due, some per call; when none is left, forgets the
 -- seats and the rule.
--- needs: now, BLOCKED, digits, setting; keys: scheduled, seats, slots, settings, tended
+-- needs: now, BLOCKED, TRIED, digits, setting; keys: scheduled, seats, slots, settings, tended
 -- gives: unblock
 local UNBLOCKED = 1000 -- rows per call (I9)
 
@@ -9,7 +9,7 @@ local function unblock(lanes)
   for _, lane in ipairs(lanes) do
     local score = digits(BLOCKED + lane)
     local most = UNBLOCKED - #due / 2
-    for _, row in ipairs(most > 0 and redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, most) or {}) do
+    for _, row in ipairs(most > 0 and redis.call('ZRANGEBYSCORE', scheduled, score, score .. TRIED, 'LIMIT', 0, most) or {}) do
       due[#due + 1], due[#due + 2] = now, row
     end
   end

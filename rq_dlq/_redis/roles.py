@@ -290,7 +290,7 @@ ROLES = {
                 *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "pause_lane", "reset", "delete"),
                 *("redrive", "purge", "cancel", "transfer", "prioritize", "deliver_now", "dead_letter"),
                 *("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive", "restore", "mute"),
-                *("expire_now", "limit_lane"),
+                *("expire_now", "limit_lane", "probe_lane"),
             ),
             _maintaining,
         ),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rq_dlq.asyncio.lane import Lane
 from rq_dlq.core.keyed import outages
+from rq_dlq.core.managing import pausing
 from rq_dlq.errors.guesses import Answering
 
 if TYPE_CHECKING:
@@ -47,6 +48,52 @@ class Dependency(Lane):
             (True, True, 0)
         """
         return await self._broker._run(outages.of_dependency(self._core, self._text))
+
+    async def resume(self, *, close: bool = False, by: str | None = None) -> bool:
+        """End its pause: its messages are delivered again, 32 at first, then as earlier ones succeed.
+
+        A dependency that counts as down is tested by itself, and needs no `resume`. To let its messages in
+        although it is down is for those who know better: their failures are charged from then on, and for ten
+        minutes nothing opens its breaker (`stats().charged_until`).
+
+        Args:
+            close: also close its breaker, if it counts as down.
+            by: the operator's name, for the audit; None: the user and host of this process.
+
+        Returns:
+            Whether anything changed; False: it was neither paused nor down.
+
+        Raises:
+            InvalidInput: it counts as down, is not paused, and `close` is False; an argument is not valid; or
+                the queue is a dead-letter or expiry queue.
+
+        Examples:
+            >>> changed = await orders.dependency("payments").pause()
+            >>> await orders.dependency("payments").resume()
+            True
+        """
+        return await self._set_paused(paused=False, until=None, close=close, by=by)
+
+    async def probe(self, *, by: str | None = None) -> bool:
+        """Test it now: let one of the messages through that wait for it, also while it is paused.
+
+        If it succeeds, a dependency that counts as down comes back; a pause stays. If it fails, nobody is
+        charged.
+
+        Args:
+            by: the operator's name, for the audit; None: the user and host of this process.
+
+        Returns:
+            Whether a message was let through; False: none waits for it.
+
+        Raises:
+            InvalidInput: `by` is not valid, or the queue is a dead-letter or expiry queue.
+
+        Examples:
+            >>> await orders.dependency("payments").probe()
+            False
+        """
+        return await self._broker._run(pausing.probe(self._core, self._text, by=by))
 
 
 class DependencyOfAll(Answering):
@@ -92,21 +139,39 @@ class DependencyOfAll(Answering):
         """
         return sum([await one.pause(until, by=by) for one in await self._each()])
 
-    async def resume(self, *, by: str | None = None) -> int:
+    async def resume(self, *, close: bool = False, by: str | None = None) -> int:
         """Deliver them again, in all queues; otherwise like `Dependency.resume`.
 
         Args:
-            by: as in `Dependency.resume`.
+            close, by: as in `Dependency.resume`.
 
         Returns:
             The number of queues in which anything changed.
+
+        Raises:
+            InvalidInput: as in `Dependency.resume`; earlier queues are resumed.
 
         Examples:
             >>> changed = await broker.dependency("payments").pause()
             >>> await broker.dependency("payments").resume()
             2
         """
-        return sum([await one.resume(by=by) for one in await self._each()])
+        return sum([await one.resume(close=close, by=by) for one in await self._each()])
+
+    async def probe(self, *, by: str | None = None) -> int:
+        """Test it now, in all queues; otherwise like `Dependency.probe`.
+
+        Args:
+            by: as in `Dependency.probe`.
+
+        Returns:
+            The number of queues in which a message was let through.
+
+        Examples:
+            >>> await broker.dependency("payments").probe()
+            0
+        """
+        return sum([await one.probe(by=by) for one in await self._each()])
 
     async def _each(self) -> list[Dependency]:
         broker = self._broker

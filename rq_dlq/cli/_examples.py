@@ -57,6 +57,7 @@ EXAMPLES: Final = {  # the words after `rq-dlq`, and the arguments
     "queue ls": "",
     "queue outcomes": "orders",
     "queue pause": "orders --until 10m",
+    "queue probe": "orders --dependency payments",
     "queue purge": "orders --where \"tenant = 'a'\" --yes",
     "queue reset": "orders",
     "queue resume": "orders",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq.cli._show import Column
 from rq_dlq.embedded import ensure
-from rq_dlq.policy.outage import AFTER
+from rq_dlq.policy.outage import AFTER, WORK
 from rq_dlq.testing.outage import play
 from rq_dlq.values.durations import human
 
@@ -28,7 +28,7 @@ def compare(output: Output, plans: Mapping[str, Plan], draw: int) -> None:
     plan = next(iter(plans.values()))
     if output.format == "table":
         output.tell(f"{_said(plan)}\n")
-        output.rows(rows_of(played), columns_of([*played]), "")
+        output.rows(rows_of(played, plan), columns_of([*played]), "")
     else:
         output.record(_facts(plan) | {name.partition(" ")[0]: asdict(one) for name, one in played.items()})
 
@@ -38,21 +38,26 @@ def columns_of(names: Sequence[str]) -> list[Column]:
     return [Column("figure", title=" ", wrap=True), *map(Column, names)]
 
 
-def rows_of(played: Mapping[str, Outage]) -> list[Row]:
+def rows_of(played: Mapping[str, Outage], plan: Plan) -> list[Row]:
     """A row for each figure."""
-    told = {name: _told(outage) for name, outage in played.items()}
+    told = {name: _told(outage, plan) for name, outage in played.items()}
     figures = next(iter(told.values()))
     return [{"figure": figure} | {name: cells[figure] for name, cells in told.items()} for figure in figures]
 
 
-def _told(one: Outage) -> dict[str, str]:
+def _turn(plan: Plan) -> str:
+    return "as they came" if plan.at_once else "for the repair"
+
+
+def _told(one: Outage, plan: Plan) -> dict[str, str]:
     """The figures of an outage, by their names."""
     drained = f"not within {_span(AFTER)}" if one.drained is None else f"{_span(one.drained)} after it"
     told = {
         "healthy messages that died": f"{one.healthy_dead:,}",
         "poison messages that died": f"{one.poisons_dead:,} of {one.poisons:,}",
         "failed attempts of healthy messages": f"{one.wasted:,}",
-        "messages that waited for the repair": f"{one.waiting:,}",
+        f"healthy messages that waited {_turn(plan)}": f"{one.waiting:,}",
+        "a minute after it": f"{one.late:,}",
         "the last of these was done": drained if one.waiting else "-",
     }
     if one.meanwhile:
@@ -72,12 +77,19 @@ def _span(seconds: float) -> str:
 
 
 def _said(plan: Plan) -> str:
+    if plan.at_once:
+        return (
+            f"{plan.messages:,} messages are sent in {_span(plan.outage)}, and nothing is down; "
+            f"{plan.poisons:,} that always fail come at once; {plan.workers:,} workers"
+        )
+    hangs = "" if plan.hang == WORK else f", and calls hang for {_span(plan.hang)}"
     return (
-        f"{plan.messages:,} messages are sent in {human(round(plan.outage * 1000))}, in which the dependency "
-        f"of {plan.share:.0%} of them is down; {plan.poisons:,} more always fail; {plan.workers:,} workers"
+        f"{plan.messages:,} messages are sent in {_span(plan.outage)}, in which the dependency of "
+        f"{plan.share:.0%} of them is down{hangs}; {plan.poisons:,} more always fail; "
+        f"{plan.workers:,} workers"
     )
 
 
 def _facts(plan: Plan) -> dict[str, Any]:
-    names = ("outage", "messages", "share", "poisons", "workers")
+    names = ("outage", "messages", "share", "poisons", "at_once", "hang", "workers")
     return {name: getattr(plan, name) for name in names} | {"breaker": str(plan.breaker)}

@@ -23,9 +23,9 @@ WORKERS = (
 )  # fmt: skip
 DEPENDENCIES = (
     Column("dependency", "bold", wrap=True), Column("queue", cut=True),
-    Column("open", "bold red"), Column("paused", "bold yellow", below=True),
-    Column("waiting"), Column("since"), Column("next_probe", below=True),
-    Column("until", below=True),
+    Column("condition", "bold red", title="state"), Column("waiting"), Column("behind", below=True),
+    Column("oldest", below=True), Column("since"), Column("next_probe", below=True),
+    Column("until", below=True), Column("error", title="newest error", below=True),
 )  # fmt: skip
 NO_MAINTAINER = "no maintenance process (`rq-dlq maintain`): workers and claiming clients do its work"
 
@@ -63,4 +63,6 @@ def worker_row(worker: ProcessReport, *, table: bool) -> dict[str, Any]:
 
 def dependency_row(found: DependencyStats) -> dict[str, Any]:
     """The state of a dependency of a queue."""
-    return attributes(found, *(column.key for column in DEPENDENCIES))
+    names = ("open", "paused", "ended", "charged_until", "died", "dead")
+    hangs = [hanging._asdict() for hanging in found.hangs]
+    return attributes(found, *(column.key for column in DEPENDENCIES), *names) | {"hangs": hangs}

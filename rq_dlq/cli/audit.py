@@ -41,7 +41,7 @@ def audit(context: Context, name: str | None, *, limit: int) -> None:
 
 def _shown(record: AuditRecord) -> dict[str, Any]:
     number = record.counts.moved if record.job else record.number
-    cells = _show.attributes(record, "at", "who", "did", "which")
+    cells = _show.attributes(record, "at", "who", "which") | {"did": record.what}
     job = f"redrive {record.job}: " if record.job else ""
     return cells | {"queue": record.queue or None, "number": number, "which": job + cells["which"]}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rq_dlq.cli import _reports, _show
+from rq_dlq.cli import _listed, _reports, _show
 from rq_dlq.cli._completion import queues as names
 from rq_dlq.cli._context import UNREACHABLE, Command, Context, Failure, Group, pass_context
 from rq_dlq.cli._options import (
@@ -24,27 +24,25 @@ from rq_dlq.cli._options import (
     where_option,
     yes_option,
 )
+from rq_dlq.client.dependency import Dependency
 from rq_dlq.core.choosing.choice import PLACES
 from rq_dlq.core.keyed import outages
 from rq_dlq.core.looking.outcomes import last_outcomes
-from rq_dlq.core.processes import processes
 from rq_dlq.core.queues import counts as queues_counts
-from rq_dlq.core.queues.each import UnreachableQueue
 from rq_dlq.core.queues.queue import only_live
 from rq_dlq.core.queues.views import noted_name
 from rq_dlq.core.schedules import calls as schedule_calls
-from rq_dlq.core.steps import driving
-from rq_dlq.core.steps.step import MOST, NodeUnavailable
+from rq_dlq.core.steps.step import MOST
 from rq_dlq.errors import MissingRights
+from rq_dlq.values import outage
 from rq_dlq.values.readable import many, why_still
+from rq_dlq.values.visible import visible_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
 
     from rq_dlq.client.queue import Queue
-    from rq_dlq.values.counts import QueueStats
-    from rq_dlq.values.process import ProcessReport
 
 UNREACHABLE_NODE = _show.Column("unreachable", "bold red", title="state", wrap=True, below=True)
 OUTCOMES = (
@@ -71,14 +69,14 @@ def ls(context: Context, *, maintainers: bool, dependencies: bool) -> None:
     """
     if maintainers:
         table = context.output.format == "table"
-        rows = [_reports.maintainer_row(one, table=table) for one in _maintainers(context)]
+        rows = [_reports.maintainer_row(one, table=table) for one in _listed.maintainers(context)]
         context.output.rows(rows, _reports.MAINTAINERS, _reports.NO_MAINTAINER)
         return
     if dependencies:
-        _dependencies(context)
+        _listed.dependencies(context)
         return
     broker = context.broker
-    rows = [_row(one) for one in broker._run(queues_counts.counts(broker.settings.namespace))]
+    rows = [_listed.row(context, one) for one in broker._run(queues_counts.counts(broker.settings.namespace))]
     lost = [row for row in rows if "unreachable" in row]
     columns: Sequence[_show.Column] = _show.QUEUES
     if lost and context.output.format == "table":
@@ -87,34 +85,9 @@ def ls(context: Context, *, maintainers: bool, dependencies: bool) -> None:
     context.output.rows(rows, columns, "there are no queues yet: `rq-dlq send` creates one")
     if context.output.format == "table":
         with suppress(MissingRights):  # a user with rights on some queues may have none on processes
-            context.output.say(_maintained_by(context))
+            context.output.say(_listed.maintained_by(context))
     if lost:
         raise Failure(f"{len(lost):,} of {many(len(rows), 'queue')} cannot be read", UNREACHABLE)
-
-
-def _dependencies(context: Context) -> None:
-    found = context.broker._run(outages.everywhere(context.broker.settings.namespace))
-    rows = [_reports.dependency_row(one) for one in found if not isinstance(one, UnreachableQueue)]
-    context.output.rows(rows, _reports.DEPENDENCIES, "no dependency is down or paused")
-    if len(rows) < len(found):
-        raise Failure(f"{many(len(found) - len(rows), 'queue')} cannot be read", UNREACHABLE)
-
-
-def _row(found: QueueStats | UnreachableQueue) -> dict[str, Any]:
-    """A queue with its counts, or why they cannot be read."""
-    return _show.unreachable_row(found) if isinstance(found, UnreachableQueue) else _show.queue_row(found)
-
-
-def _maintainers(context: Context) -> list[ProcessReport]:
-    return context.broker._run(processes.maintainers(context.broker.settings.namespace))
-
-
-def _maintained_by(context: Context) -> str:
-    reading = driving.unrepeated(processes.maintainers(context.broker.settings.namespace))
-    try:
-        return _reports.maintained_by(context.broker._run(reading))
-    except NodeUnavailable as error:
-        return f"the processes that maintain them cannot be read: {error}"
 
 
 @queue.command("show")
@@ -132,9 +105,12 @@ def show(context: Context, name: str) -> None:
         return
     queue = broker.queue(family_of(context, name))
     stats = queue.stats()
-    more = {"blocked": stats.blocked, "stands_still": why_still(stats) or None}
-    context.output.record(_show.queue_row(stats) | more)
-    if stats.blocked and context.output.format == "table":
+    at, found = broker._run(outages.of_queue(queue._core.keys))
+    said = [f"{outage.what(one, at)}; {outage.advice(one, at)}" for one in found if outage.level_of(one)]
+    still = "" if said and not stats.ready else why_still(stats)  # the outage is why
+    more = {"oldest": _listed.oldest(stats, found), "blocked": stats.blocked, "stands_still": still or None}
+    context.output.record(_show.queue_row(stats) | more | {"outages": "\n".join(said) or None})
+    if stats.blocked and not said and context.output.format == "table":
         context.output.say(
             f"{many(stats.blocked, 'message')} blocked: `rq-dlq key ls {stats.name}` lists their keys, "
             "`rq-dlq queue ls --dependencies` the dependencies that are down or paused"
@@ -193,13 +169,53 @@ def pause(
 @key_option
 @dependency_option
 @by_option
+@yes_option
 @pass_context
 def resume(
-    context: Context, /, name: str, *, key_text: str | None, dependency: str | None, by: str | None
+    context: Context,
+    /,
+    name: str,
+    *,
+    key_text: str | None,
+    dependency: str | None,
+    by: str | None,
+    yes: bool,
 ) -> None:
-    """Deliver the messages of a queue again."""
-    what, _, paused = part_of(used(context, name), key_text, dependency)
+    """Deliver the messages of a queue again.
+
+    A dependency that is down is probed by itself, and there is nothing to do. This asks before it lets its
+    messages in: their failures are charged from then on, so they die when their tries are used up.
+    """
+    what, options, paused = part_of(used(context, name), key_text, dependency)
+    if isinstance(paused, Dependency) and (found := paused.stats()).condition in {"down", "testing"}:
+        confirm(
+            f"{what} is down, and is probed by itself. Let {many(found.waiting, 'message')} in, and charge "
+            f"their failures (`rq-dlq queue probe {name}{options}` lets one in, uncharged)",
+            yes=yes,
+        )
+        paused.resume(close=True, by=by)
+        until = paused.stats().charged_until
+        ends = f" until {until:%H:%M} UTC" if until else ""
+        context.output.say(f"{what} is resumed: failures will be charged{ends}")
+        return
     context.output.say(f"{what} {'is resumed' if paused.resume(by=by) else 'was not paused'}")
+
+
+@queue.command("probe")
+@click.argument("name", shell_complete=names)
+@dependency_option
+@by_option
+@pass_context
+def probe(context: Context, /, name: str, *, dependency: str | None, by: str | None) -> None:
+    """Test a dependency now: let one message in that waits for it, also while it is paused.
+
+    If it succeeds, a dependency that is down comes back. If it fails, nobody is charged.
+    """
+    if dependency is None:
+        raise click.UsageError("add --dependency: which one is to be tested")
+    tested = used(context, name).dependency(dependency)
+    told = "one message is let in" if tested.probe(by=by) else "no message waits for it"
+    context.output.say(f"{visible_line(dependency)} in {name}: {told}")
 
 
 @queue.command("reset")

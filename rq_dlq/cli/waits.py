@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from rq_dlq.policy import Preview, QueueSettings, RedeliveryPolicy, Simulation
 
 BREAKER: Final = FIELDS["breaker"]
-OF_BREAKERS: Final = ("share", "poisons", "workers")
+OF_BREAKERS: Final = ("share", "poisons", "at_once", "hang", "workers")
+
+
+def span(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
+    """A duration as seconds."""
+    return None if value is None else milliseconds(value, name="hang", minimum=1) / 1000
+
 
 queue_argument = click.argument("name", metavar="[QUEUE]", required=False, shell_complete=queues)
 
@@ -64,6 +70,14 @@ def preview(context: Context, /, name: str | None, rows: int | None, **given: An
     help=f"With a breaker: additional messages that always fail; by default {Plan.poisons}.",
 )  # fmt: skip
 @click.option(
+    "--at-once", is_flag=True, default=None,
+    help="With a breaker: these come at once, and nothing is down; the rest goes on for --outage.",
+)  # fmt: skip
+@click.option(
+    "--hang", metavar="SPAN", callback=span,
+    help=f"With a breaker: how long calls hang in the outage until they fail; by default {Plan.hang:g}s.",
+)  # fmt: skip
+@click.option(
     "--workers", type=click.IntRange(1, 1_000),
     help=f"With a breaker: messages processed concurrently, 0.2 s each; by default {Plan.workers}.",
 )  # fmt: skip
@@ -81,7 +95,9 @@ def simulate(context: Context, /, name: str | None, *, messages: int, outage: st
     asked = {option: given[option] for option in OF_BREAKERS if given[option] is not None}
     if breaker is None:
         if asked:
-            raise click.UsageError(f"--{next(iter(asked))} is for an outage with a breaker: add --breaker on")
+            raise click.UsageError(
+                f"--{next(iter(asked)).replace('_', '-')} is for an outage with a breaker: add --breaker on"
+            )
         played = policy.simulate(messages, outage, given["rate"], given["seed"])
         context.output.either(str(played), _plain(played))
         return

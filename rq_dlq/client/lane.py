@@ -41,7 +41,8 @@ class Lane(Answering):
             Whether anything changed.
 
         Raises:
-            InvalidInput: an argument is not valid, or the queue is a dead-letter or expiry queue.
+            InvalidInput: an argument is not valid, `until` has passed, or the queue is a dead-letter or
+                expiry queue.
 
         Examples:
             >>> orders.key("customer-7").pause(until="10m")
@@ -54,13 +55,11 @@ class Lane(Answering):
     def resume(self, *, by: str | None = None) -> bool:
         """Deliver its messages again; those of a dependency 32 at first, then as earlier ones succeed.
 
-        Failures do not open its breaker for ten minutes.
-
         Args:
             by: the operator's name, for the audit; None: the user and host of this process.
 
         Returns:
-            Whether anything changed; False: it was not paused, nor a dependency that counted as down.
+            Whether anything changed; False: it was not paused.
 
         Raises:
             InvalidInput: an argument is not valid, or the queue is a dead-letter or expiry queue.
@@ -72,6 +71,10 @@ class Lane(Answering):
         """
         return self._set_paused(paused=False, until=None, by=by)
 
-    def _set_paused(self, *, paused: bool, until: datetime | Duration | None, by: str | None) -> bool:
-        steps = pausing.set_lane_paused(self._core, self._of, self._text, paused=paused, until=until, by=by)
+    def _set_paused(
+        self, *, paused: bool, until: datetime | Duration | None, by: str | None, close: bool = False
+    ) -> bool:
+        steps = pausing.set_lane_paused(
+            self._core, self._of, self._text, paused=paused, until=until, close=close, by=by
+        )
         return self._broker._run(steps)

@@ -23,6 +23,7 @@ from rq_dlq.errors import BrokerRefused, ConfigurationError, InvalidInput
 from rq_dlq.policy import Breaker, Entry, RedeliveryPolicy
 from rq_dlq.policy.partial import complete
 from rq_dlq.values.codec import Codec, Ids
+from rq_dlq.values.counted import Counted
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.names import Naming, check_name
 from rq_dlq.values.version import OLDEST_SERVER
@@ -180,7 +181,7 @@ class BrokerSettings:
             lease=milliseconds(lease, name="lease", minimum=1),
             redelivery=redelivery,
             declared=declared_entry,
-            struck_by=_struck_by(given.get("breaker")),
+            counted=_counted(given.get("breaker")),
             given=given,
             consumer=consumer_name(),
             ids=ids,
@@ -307,6 +308,6 @@ def count_of(count: int) -> int:
     return count
 
 
-def _struck_by(breaker: object) -> tuple[type[BaseException], ...]:
-    """The errors that count against a dependency; empty: all that charge a message."""
-    return tuple(breaker.errors) if isinstance(breaker, Breaker) else ()
+def _counted(breaker: object) -> Counted:
+    """The errors that count against a dependency."""
+    return Counted.of(breaker.errors if isinstance(breaker, Breaker) else ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -111,6 +112,27 @@ def exceptions(values: Iterable[object], name: str) -> tuple[type[BaseException]
     if len(classes) < len(given):
         raise PolicyError(f"{name} is {shown(values)}. Pass a tuple of exception classes: (ValueError,)")
     return classes
+
+
+def exceptions_or_names(values: object, name: str) -> tuple[type[BaseException] | str, ...]:
+    """A tuple of exception classes, or of their names."""
+    given: tuple[object, ...] = (None,)
+    if isinstance(values, Iterable) and not isinstance(values, str):
+        given = tuple(cast("Iterable[object]", values))
+    if not all(map(_is_error, given)):
+        raise PolicyError(
+            f"{name} is {shown(values)}. Pass a tuple of exception classes, or of their names with the "
+            'module: Breaker.UNREACHABLE, or (OSError, "httpx.TransportError")'
+        )
+    return cast("tuple[type[BaseException] | str, ...]", given)
+
+
+def _is_error(value: object) -> bool:
+    """Whether a value is an exception class, or may be the name of one; without a module it is built in."""
+    if isinstance(value, str) and "." in value:
+        return all(part.isidentifier() for part in value.split("."))
+    found = vars(builtins).get(value) if isinstance(value, str) else value
+    return isinstance(found, type) and issubclass(found, BaseException)
 
 
 def fields(given: object, known: Collection[str], what: str) -> dict[str, Any]:

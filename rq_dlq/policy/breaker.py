@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import _checks as check
 from rq_dlq.policy.per_key import stored
+from rq_dlq.values.counted import UNREACHABLE
 from rq_dlq.values.durations import shown
 from rq_dlq.values.later import upgrade
 
@@ -39,9 +40,14 @@ class Breaker:
         share: the fraction of attempts since the first of these failures that must have failed, 0 to 1.
         probe: seconds until the first probe; the wait doubles with each probe.
         longest_probe: the longest wait between two probes, seconds; at most an hour.
-        errors: exceptions that count as failures of the dependency; empty: every error that charges a
-            message, so not fatal errors, `Poison` and `Redeliver(charge=False)`. The client checks them,
-            since Redis cannot store classes.
+        errors: the errors that count as failures of the dependency: classes, or names of classes with their
+            modules, such as "httpx.TransportError", which need no import. Subclasses count, too, and errors
+            that have one of them among their causes. `Breaker.UNREACHABLE` has those of common clients.
+            Empty: every error that charges a message, so not fatal errors, `Poison` and
+            `Redeliver(charge=False)`. The client checks them; they are not stored in Redis.
+        UNREACHABLE: names of the errors that common clients raise if a service cannot be reached or does not
+            answer. gRPC has one class for all failures, which is among them. An HTTP status such as 503 has
+            none: add the class that your client raises, `(*Breaker.UNREACHABLE, "httpx.HTTPStatusError")`.
 
     Raises:
         PolicyError: a value is not valid.
@@ -50,14 +56,17 @@ class Breaker:
         >>> orders = broker.queue("paid", breaker=Breaker(distinct=5))
         >>> orders.send({"total": 9.5}, id="order-46", dependency="payments")
         'order-46'
+        >>> breaker = Breaker(errors=Breaker.UNREACHABLE)
     """
+
+    UNREACHABLE: ClassVar[tuple[str, ...]] = UNREACHABLE
 
     distinct: int = 20
     within: Duration = 30.0
     share: float = 0.5
     probe: Duration = 1.0
     longest_probe: Duration = 30.0
-    errors: Iterable[type[BaseException]] = field(default=(), compare=False)
+    errors: Iterable[type[BaseException] | str] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         """Check the values, and store durations as seconds."""
@@ -73,7 +82,7 @@ class Breaker:
             self,
             **{name: span / 1000 for name, span in ms.items()},
             share=check.number(self.share, "breaker.share", 0, 1),
-            errors=check.exceptions(self.errors, "breaker.errors"),
+            errors=check.exceptions_or_names(self.errors, "breaker.errors"),
         )
 
     def __str__(self) -> str:

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from rq_dlq.policy._checks import JSON
     from rq_dlq.policy.settings import EntryFields
 
-MARKS: Final = {"breaker": "breaking ", "per_key": "keyed "}
+MARKS: Final = {"breaker": "probing ", "per_key": "keyed "}
 """By field: a mark stored before the strategy of an entry that sets the field. A version without the field
 reads the mark as a strategy of a later version, and refuses to open the queue."""
+BEFORE: Final = MARKS | {"breaker": "breaking "}
+"""The marks of 0.1.0, whose probes end pauses, and which charges what a newer one refunds."""
 READERS: Final = {"redelivery": partial, "dead_letter": dead_letters, "expiry": expiries}
 """By part: the function that checks its fields together."""
 
@@ -108,8 +110,8 @@ class Entry:
         return _checked(cls(entry, pinned))
 
 
-def _marks_of(stored: Mapping[str, Any]) -> str:
-    return "".join(mark for name, mark in MARKS.items() if stored.get(name) is not None)
+def _marks_of(stored: Mapping[str, Any], marks: Mapping[str, str] = MARKS) -> str:
+    return "".join(mark for name, mark in marks.items() if stored.get(name) is not None)
 
 
 def _without_mark(stored: dict[str, Any]) -> dict[str, Any]:
@@ -117,12 +119,23 @@ def _without_mark(stored: dict[str, Any]) -> dict[str, Any]:
     found: object = stored.get("dead_letter")
     dead = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     strategy: object = dead.get("strategy")
-    marks = _marks_of(stored)
-    if not marks or not isinstance(strategy, str) or not strategy.startswith(marks):
+    known = [_marks_of(stored, marks) for marks in (MARKS, BEFORE)]
+    marks = next((one for one in known if isinstance(strategy, str) and strategy.startswith(one)), "")
+    if not marks or not isinstance(strategy, str):
         return stored
     usual = {"strategy": strategy.removeprefix(marks)} if strategy != marks else {}
     others = {name: value for name, value in dead.items() if name != "strategy"}
     return {**stored, "dead_letter": {**others, **usual}}
+
+
+def marked_anew(text: bytes) -> bytes:
+    """An entry in Redis with the marks of this version, if it has those of 0.1.0; otherwise as it is."""
+    if f'"{BEFORE["breaker"]}'.encode() not in text:
+        return text
+    try:
+        return Entry.decode(text).encode()
+    except PolicyError:
+        return text
 
 
 def _read(part: str, stored: object) -> dict[str, Any]:

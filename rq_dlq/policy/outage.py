@@ -31,6 +31,8 @@ class Plan:
         share: the fraction of messages with the dependency that fails; the others belong to another tenant.
         poisons: additional messages that always fail; the first is sent just before the outage, the second as
             it begins.
+        at_once: all poisons are sent at the same moment, and nothing is down; the rest goes on for `outage`.
+        hang: how long a call takes in the outage until it fails, seconds.
         workers: how many messages the workers process concurrently, 0.2 s each.
 
     Raises:
@@ -43,6 +45,8 @@ class Plan:
     messages: int = 3_000
     share: float = 0.4
     poisons: int = 5
+    at_once: bool = False
+    hang: float = WORK
     workers: int = 8
 
     def __post_init__(self) -> None:
@@ -63,6 +67,7 @@ class Message:
     """The outcome of a message; times in seconds since the start.
 
     Attributes:
+        key: of the message.
         acked, died: when it was acked or died; None: never.
         failed: when its attempts failed.
     """
@@ -70,6 +75,7 @@ class Message:
     sent: float
     needs: bool
     poison: bool = False
+    key: str = ""
     acked: float | None = None
     died: float | None = None
     failed: list[float] = field(default_factory=list[float])
@@ -104,7 +110,9 @@ class Outage:
         healthy_dead: healthy messages that died.
         poisons_dead, poisons: messages that always fail: how many died, and how many there were.
         wasted: failed attempts of healthy messages.
-        waiting: healthy messages that were neither acked nor dead when the outage ended.
+        waiting: healthy messages that were neither acked nor dead when the outage ended, or when the poisons
+            came at once.
+        late: how many of these still were a minute later.
         drained: seconds from the end of the outage until all of them were acked or dead; None: over two
             hours.
         calm, meanwhile: the time that messages of the other tenant took, before the outage and since it
@@ -116,6 +124,7 @@ class Outage:
     poisons: int
     wasted: int
     waiting: int
+    late: int
     drained: float | None
     calm: Spread | None
     meanwhile: Spread | None

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.settling import calls as settling_calls
-from rq_dlq.core.settling.outages import log_opened
+from rq_dlq.core.settling.outages import log_ended, log_opened
 from rq_dlq.core.steps.step import CHANGED, CHUNK, Batch, Steps, chunks, seed
 from rq_dlq.errors import InvalidInput, LeaseLost, Poison, RqDlqError
 from rq_dlq.spark.brokers import broker_at, resolve
@@ -194,7 +194,7 @@ def _call(verb: str, queue: QueueState[Any], fate: Fate, ids: Sequence[str]) -> 
         )  # fmt: skip
     return settling_calls.nack(
         queue.keys, held, delay=fate.delay, charge=True, cause=cause, consumer=queue.consumer, seed=seed(),
-        default_policy=queue.policy, counts=not queue.struck_by and fate.kind != POISON,
+        default_policy=queue.policy, counts=fate.kind != POISON,
     )  # fmt: skip
 
 
@@ -208,6 +208,7 @@ def _settle_all(verb: str, rows: Iterable[Part]) -> Steps[tuple[int, int]]:
         replies: list[list[Settlement]] = yield Batch([_call(verb, *part) for part in window])
         for (queue, fate, _), settlements in zip(window, replies, strict=True):
             log_opened(queue, settlements)
+            yield from log_ended(queue, settlements)
             good = sum(map(bool, settlements))
             settled[queue.keys, query_of(fate.token)] += good
             lost += len(settlements) - good

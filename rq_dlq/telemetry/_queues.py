@@ -41,6 +41,11 @@ GAUGES: dict[str, tuple[str, str, Callable[[QueueOverview], float]]] = {  # name
         "",
         lambda queue: float(queue.stats.blocked),
     ),
+    "rq_dlq_oldest_blocked_age_seconds": (
+        "How long the oldest message has waited that waits for a dependency; 0: none does.",
+        "seconds",
+        lambda queue: queue.oldest_parked or 0.0,
+    ),
     "rq_dlq_queue_paused": (
         "1: the queue is paused, so no messages are delivered.",
         "",
@@ -147,7 +152,7 @@ def _breakers(seen: Sequence[QueueOverview]) -> Metric:
     )
     for queue in seen:
         for known in queue.dependencies:
-            gauge.add_metric((queue.name, known.dependency), float(known.open and not known.paused))
+            gauge.add_metric((queue.name, known.dependency), float(known.condition in {"down", "testing"}))
     return gauge
 
 

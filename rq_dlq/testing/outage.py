@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from itertools import count
-from math import ceil
+from math import ceil, inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import redis
@@ -27,15 +27,20 @@ from rq_dlq.policy.outage import AFTER, CALM, EVERY, WORK, Message, Outage, Spre
 from rq_dlq.testing.clock import Clock, moved_clock
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from rq_dlq.core.claiming.calls import Claimed
     from rq_dlq.core.steps.call import Call
     from rq_dlq.policy.outage import Plan
+    from rq_dlq.policy.per_key import PerKey
+    from rq_dlq.values.settlement import Settlement
 
 R = TypeVar("R")
+F = TypeVar("F", bound="Fleet")
 
 DEPENDENCY: Final = "payments"
 PATIENCE: Final = 60  # the longest sleep of a worker, seconds
-LEASE: Final = 60_000  # milliseconds
+MINUTE: Final = 60.0  # seconds
 
 
 class Fleet:
@@ -47,14 +52,21 @@ class Fleet:
         raw: a plain client of the server.
     """
 
+    batch = 1  # messages that a worker claims
+    lease = 60_000  # milliseconds
+
+    per_key: PerKey | None = None
+
     def __init__(self, broker: Broker, raw: Any, clock: Clock, plan: Plan, draw: int) -> None:
         self.plan, self.now = plan, 0.0
         self.messages: dict[str, Message] = {}
-        self.queue = broker.queue("outage", redelivery=plan.policy, breaker=plan.breaker)
+        self.queue = broker.queue(
+            "outage", redelivery=plan.policy, breaker=plan.breaker, per_key=self.per_key
+        )
         self.queue.open()
         self.raw, self._core, self._broker, self._clock = raw, self.queue._core, broker, clock
         self._random = random.Random(draw)  # noqa: S311 - a simulation
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._events: list[tuple[float, int, Callable[[], object]]] = []
         self._order, self._tokens = count(), count()
         self._idle = [f"w{n}" for n in range(plan.workers)]
         self._sleeps: dict[
@@ -71,13 +83,22 @@ class Fleet:
     @property
     def is_down(self) -> bool:
         """Whether the dependency is down."""
-        return CALM <= self.now < self.repair
+        return CALM <= self.now < self.repair and not self.plan.at_once
+
+    def answer(self, message: Message) -> tuple[float, bool]:
+        """How long a call takes that begins now, seconds, and whether it succeeds."""
+        down = message.needs and not message.poison and self.is_down
+        return self.plan.hang if down else WORK, not (message.poison or down)
 
     def moments(self) -> Iterator[None]:
         """Process events until no message is left, or until two hours after the repair."""
         for batch in range(ceil(self.repair / EVERY)):
             self._at(batch * EVERY, self._send)
-        while self._events and self._events[0][0] <= self.repair + AFTER:
+        yield from self.until(self.repair + AFTER, lambda: self.now >= self.repair and not self._left)
+
+    def until(self, last: float, enough: Callable[[], bool]) -> Iterator[None]:
+        """Process the events up to a time, or until that is enough."""
+        while self._events and self._events[0][0] <= last:
             time, _, act = heapq.heappop(self._events)
             if time > self.now:
                 self._clock.advance(time - self.now)
@@ -85,14 +106,15 @@ class Fleet:
             act()
             self._wake()
             yield
-            if self.now >= self.repair and not self._left:
+            if enough():
                 break
 
     def outcome(self) -> Outage:
         """The result of the simulation."""
         poisons = [one for one in self.messages.values() if one.poison]
         healthy = [one for one in self.messages.values() if not one.poison]
-        late = [one for one in healthy if (one.acked or one.died or self.repair) >= self.repair]
+        turn = CALM if self.plan.at_once else self.repair
+        late = [one for one in healthy if one.sent <= turn <= (one.acked or one.died or turn)]
         ends = [one.acked or one.died or 0.0 for one in late if one.is_over]
         others = [one for one in healthy if not one.needs]
         return Outage(
@@ -101,12 +123,13 @@ class Fleet:
             poisons=len(poisons),
             wasted=sum(len(one.failed) for one in healthy),
             waiting=len(late),
-            drained=None if len(ends) < len(late) else round(max(ends, default=self.repair) - self.repair, 3),
+            late=sum((one.acked or one.died or inf) > turn + MINUTE for one in late),
+            drained=None if len(ends) < len(late) else round(max(ends, default=turn) - turn, 3),
             calm=Spread.of([one for one in others if one.sent < CALM]),
             meanwhile=Spread.of([one for one in others if one.sent >= CALM]),
         )
 
-    def _at(self, time: float, act: Callable[[], None]) -> None:
+    def _at(self, time: float, act: Callable[[], object]) -> None:
         heapq.heappush(self._events, (time, next(self._order), act))
 
     def _run(self, call: Call[R]) -> R:
@@ -123,9 +146,14 @@ class Fleet:
         sent = {name: Message(self.now, needs=n < needs) for n, name in enumerate(names)}
         order = sorted(sent, key=lambda name: int(name[1:]))
         poisons = sum(one.poison for one in self.messages.values())
-        if poisons < self.plan.poisons and self.now >= CALM - EVERY:
-            order.insert(0, f"poison{poisons}")
+        begins, some = (CALM, self.plan.poisons) if self.plan.at_once else (CALM - EVERY, 1)
+        for n in range(poisons, min(poisons + some, self.plan.poisons) if self.now >= begins else 0):
+            order.insert(0, f"poison{n}")
             sent[order[0]] = Message(self.now, needs=True, poison=True)
+        self.send(sent, order)
+
+    def send(self, sent: Mapping[str, Message], order: Sequence[str]) -> None:
+        """Send messages in an order of their ids."""
         self.messages |= sent
         self._left += len(sent)
         for part in chunks(order, CHUNK):
@@ -142,7 +170,7 @@ class Fleet:
 
     def _packed(self, message: Message) -> bytes:
         key, dependency = ("a", DEPENDENCY) if message.needs else ("b", None)
-        return self._core.codec.packer(4, {}, key=key, dependency=dependency)("x")
+        return self._core.codec.packer(4, {}, key=message.key or key, dependency=dependency)("x")
 
     # Workers
 
@@ -153,14 +181,16 @@ class Fleet:
             self._claim(self._idle.pop(0))
 
     def _claim(self, worker: str) -> None:
-        """Claim a message for a worker, which processes it or sleeps."""
+        """Claim messages for a worker, which processes them or sleeps."""
         _, alarmed = self._sleeps.pop(worker, (0.0, False))
         reply, token = self._claimed(alarmed=alarmed)
         while not reply.rows and reply.wait == 0:
-            reply, token = self._claimed()
+            reply, token = self._claimed(alarmed=alarmed)
         if reply.rows:
-            name = reply.rows[0].id
-            self._at(self.now + WORK, lambda: self._finish(worker, name, token))
+            answers = {row.id: self.answer(self.messages[row.id]) for row in reply.rows}
+            done = {name: succeeds for name, (_, succeeds) in answers.items()}
+            takes = max(span for span, _ in answers.values())
+            self._at(self.now + takes, lambda: self._finish(worker, done, token))
             return
         self._idle.append(worker)
         time = self.now + (reply.wait / 1000 if reply.wait > 0 else PATIENCE)
@@ -171,9 +201,9 @@ class Fleet:
         """One claim, and its token."""
         token, core = f"t{next(self._tokens)}", self._core
         call = claiming_calls.claim(
-            core.keys, part="live", token=token, count=1, lease=LEASE, patience=PATIENCE * 1_000,
-            alarmed=alarmed, suspects="alone", consumer=core.consumer, seed=self._random.random(),
-            default_policy=core.policy,
+            core.keys, part="live", token=token, count=self.batch, lease=self.lease,
+            patience=PATIENCE * 1_000, alarmed=alarmed, suspects="alone", consumer=core.consumer,
+            seed=self._random.random(), default_policy=core.policy,
         )  # fmt: skip
         return self._run(call), token
 
@@ -183,27 +213,34 @@ class Fleet:
             self._idle.remove(worker)
             self._claim(worker)
 
-    def _finish(self, worker: str, name: str, token: str) -> None:
-        """End an attempt."""
-        message, core, held = self.messages[name], self._core, [(name, token)]
-        if message.poison or (message.needs and self.is_down):
-            message.failed.append(self.now)
+    def _finish(self, worker: str, done: Mapping[str, bool], token: str) -> None:
+        """End attempts: nack those that failed in one call, then ack the others."""
+        core = self._core
+        failed = [name for name, succeeds in done.items() if not succeeds]
+        acked = [(name, token) for name, succeeds in done.items() if succeeds]
+        if failed:
             call = settling_calls.nack(
-                core.keys, held, delay=None, charge=True, cause=self._cause, consumer=core.consumer,
-                seed=self._random.random(), default_policy=core.policy, counts=True,
+                core.keys, [(name, token) for name in failed], delay=None, charge=True, cause=self._cause,
+                consumer=core.consumer, seed=self._random.random(), default_policy=core.policy, counts=True,
             )  # fmt: skip
-            if self._run(call)[0].outcome == "dead":
-                message.died = self.now
-        else:
-            self._run(settling_calls.ack(core.keys, held))
-            message.acked = self.now
-        self._left -= message.is_over
+            settlements: list[Settlement] = self._run(call)
+            for name, settlement in zip(failed, settlements, strict=True):
+                self.messages[name].failed.append(self.now)
+                if settlement.outcome == "dead":
+                    self.messages[name].died = self.now
+        if acked:
+            acks = self._run(settling_calls.ack(core.keys, acked))
+            for settlement in acks:
+                self.messages[settlement.id].acked = self.now
+        self._left -= sum(self.messages[name].is_over for name in done)
         self._claim(worker)
 
 
 @contextmanager
-def fleet(url: str, plan: Plan, draw: int = 0) -> Generator[Fleet]:
-    """A fleet on a single server, in its own namespace, which is removed afterwards.
+def staged(
+    url: str, plan: Plan, draw: int, make: Callable[[Broker, Any, Clock, Plan, int], F]
+) -> Generator[F]:
+    """A fleet that `make` makes, on a single server, in its own namespace, which is removed afterwards.
 
     Args:
         draw: the seed of the random numbers; the same seed gives the same result.
@@ -215,10 +252,17 @@ def fleet(url: str, plan: Plan, draw: int = 0) -> Generator[Fleet]:
         Broker(url, namespace=namespace, scripts=moved_clock(key)) as broker,
     ):
         try:
-            yield Fleet(broker, raw, Clock(raw, key=key), plan, draw)
+            yield make(broker, raw, Clock(raw, key=key), plan, draw)
         finally:
             left: list[Any] = [*raw.scan_iter(match=f"{namespace}:*", count=1_000)]
             raw.delete(*left, key)
+
+
+@contextmanager
+def fleet(url: str, plan: Plan, draw: int = 0) -> Generator[Fleet]:
+    """The workers of a simulation; the arguments are those of `staged`."""
+    with staged(url, plan, draw, Fleet) as played:
+        yield played
 
 
 def play(url: str, plan: Plan, draw: int = 0) -> Outage:

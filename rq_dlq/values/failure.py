@@ -65,7 +65,7 @@ class Cause:
             error = error if isinstance(error, str) else _text(error)  # callers may pass any object
             return cls("", _clean(error[:MAX_MESSAGE]), fingerprint("", error, values=values))
         error = behind(error)
-        raised, causes = _raised(error), [*map(_raised, _causes(error))]
+        raised, causes = _raised(error), [*map(_raised, causes_of(error))]
         mark = fingerprint(*raised[:3], values, naming=raised.naming, behind=causes)
         return cls(raised.error, _with_root(raised.text, causes)[:MAX_MESSAGE], mark, _traceback(error))
 
@@ -82,10 +82,10 @@ class Cause:
 
 def _raised(error: BaseException) -> Raised:
     place = place_of(error.__traceback__)
-    return Raised(_class_name(type(error)), _clean(_text(error)), place, isinstance(error, NAMING))
+    return Raised(class_name(type(error)), _clean(_text(error)), place, isinstance(error, NAMING))
 
 
-def _causes(error: BaseException) -> list[BaseException]:
+def causes_of(error: BaseException) -> list[BaseException]:
     """The causes and contexts of an error, and the errors of a group, nearest first."""
     if isinstance(error, Poison | Redeliver):
         return []  # their own text is the reason
@@ -234,7 +234,8 @@ def epoch_milliseconds(time: datetime) -> int:
     return -(-(time - _EPOCH) // timedelta(milliseconds=1))
 
 
-def _class_name(kind: type[BaseException]) -> str:
+def class_name(kind: type) -> str:
+    """The name of a class, with its module unless it is built in."""
     if kind.__module__ == "builtins":
         return kind.__qualname__
     return f"{kind.__module__}.{kind.__qualname__}"

@@ -28,6 +28,8 @@ class ConsumerReport(msgspec.Struct, frozen=True):
         oldest: how long it has held the oldest of these, seconds; None: it holds none.
         takes: the signatures that it accepts, by task; a queue without tasks has one entry, for its bodies,
             under an empty name. None: the process has an earlier version, which does not report them.
+        uncounted: the classes of errors that failed messages with a dependency, and did not count against it,
+            since `Breaker(errors=…)` does not include them; "": failures without an exception.
 
     Examples:
         >>> report = ConsumerReport(concurrency=4, held=2, oldest=1.5)
@@ -39,6 +41,7 @@ class ConsumerReport(msgspec.Struct, frozen=True):
     held: int = 0
     oldest: float | None = None
     takes: Taken | None = None
+    uncounted: tuple[str, ...] = ()
 
 
 class ProcessReport(msgspec.Struct, frozen=True):

@@ -27,6 +27,7 @@ class Settlement(NamedTuple):
             may claim a message that was passed on.
         opened: the dependency whose breaker this failure opened; empty: none.
         uncharged: True: the message failed, and the failure does not count against its budget.
+        closed: the dependency that is back, since this ack closed its breaker; empty: none.
 
     Examples:
         >>> (delivery,) = orders.claim()
@@ -40,6 +41,7 @@ class Settlement(NamedTuple):
     delay: float | None = None
     opened: str = ""
     uncharged: bool = False
+    closed: str = ""
 
     def __bool__(self) -> bool:
         return self.outcome not in {"lost", "gone"}

@@ -31,21 +31,23 @@ Values: TypeAlias = dict[str, Any]
 
 
 def overview(site: Site, seen: Overview, asked: Asked) -> Values:
-    """All queues: problems, rates, and the most interesting queues first."""
+    """All queues: problems, rates, and the most interesting queues first; `calm`: nothing is wrong."""
     found = _troubles(site, seen, seen.queues)
     words = asked.get("q", "").lower()
     chosen = [queue for queue in seen.queues if words in queue.name.lower()]
     rates = site.hub.monitor.rates
-    oldest = max((queue.stats.oldest or 0 for queue in seen.queues), default=0)
-    wrong = {one.queue: one.level for one in reversed(found)}
+    oldest = max((queue.oldest or 0 for queue in seen.queues), default=0)
+    wrong = {one.queue: one.level for one in reversed(found) if one.level != "calm"}
     chosen.sort(key=lambda queue: _weight(queue, wrong), reverse=True)
     shown = chosen[:MOST_ROWS]
     return {
         "at": seen.at,
         "troubles": found[:MOST_TROUBLES],
+        "calm": not wrong,
         "more_troubles": max(0, len(found) - MOST_TROUBLES),
         "all": rates(ALL),
         "ready": sum(queue.stats.ready for queue in seen.queues),
+        "parked": sum(queue.parked for queue in seen.queues),
         "died": rates(ALL).died * 60,
         "oldest": oldest,
         "old": oldest > OLD,
@@ -93,7 +95,6 @@ def queue(site: Site, seen: Overview, asked: Asked) -> Values:
     """One queue; `keys` is the text of its rule for keys."""
     found = _queue_of(seen, asked.get("name", ""))
     rates = site.hub.monitor.rates(found.name)
-    elsewhere = sum(one.waiting for one in found.dependencies)
     return {
         "at": seen.at,
         "queue": found,
@@ -103,7 +104,7 @@ def queue(site: Site, seen: Overview, asked: Asked) -> Values:
         "troubles": _troubles(site, seen, [found]),
         "rows": [(found.name, group) for group in found.groups[:MOST_GROUPS]],
         "rule": PerKey.of(rule) if (rule := asked.get("keys")) else None,
-        "blocked": max(0, found.stats.blocked - elsewhere),
+        "blocked": max(0, found.stats.blocked - found.parked),
         "lanes": site.hub.lanes.get(found.name, []),
     }
 

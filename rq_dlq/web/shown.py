@@ -126,6 +126,7 @@ def link(page: str, /, **given: object) -> str:
 
 def page_of(trouble: Trouble) -> str:
     """The address of the page with the details of a problem."""
-    if not trouble.subject:
+    pages = {"redrive": "redrive", "dying": "group"}
+    if not trouble.subject or trouble.kind not in pages:
         return link("queue", name=trouble.queue)
-    return link("redrive" if trouble.kind == "redrive" else "group", queue=trouble.queue, id=trouble.subject)
+    return link(pages[trouble.kind], queue=trouble.queue, id=trouble.subject)

@@ -36,6 +36,7 @@ DID = {
     "limit_lane": "limited",
     "delete": "deleted", "pause": "paused", "reset": "reset", "set_policy": "set a policy",
     "schedule": "scheduled", "mute": "muted", "cancel": "cancelled", "pause_lane": "paused",
+    "probe_lane": "probed",
 }  # fmt: skip
 UNSAID = {"configure": "a program declares what its code says, and whoever sets a policy is noted with it"}
 MONTH = 30 * 86_400  # seconds

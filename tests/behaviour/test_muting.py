@@ -39,7 +39,7 @@ async def test_what_is_over_turns_calm_within_minutes(broker: Any, clock: Clock)
         (group,) = found
         assert (group.trends, group.calm, group.growing, group.new) == ((), True, False, True)
         assert group.last_hour == 3
-    assert await wrong(broker) == []
+    assert await wrong(broker) == [("undecided", "calm", "3 dead letters wait for a decision")]
     await die(queue, 1)
     (group,) = await queue.dlq.groups()
     assert group.trends == ("new", "growing")

@@ -45,7 +45,7 @@ def outages(url: str, seconds: float, draws: int) -> None:
     worst = {
         name: max((play(url, plan, draw) for draw in range(draws)), key=_harm) for name, plan in plans.items()
     }
-    Output().rows(rows_of(worst), columns_of([*worst]), "")
+    Output().rows(rows_of(worst, next(iter(plans.values()))), columns_of([*worst]), "")
 
 
 def _harm(one: Outage) -> tuple[int, int]:

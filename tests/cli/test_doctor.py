@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 import redis
 from click.testing import CliRunner
 
-from rq_dlq import Breaker, Broker, Message, PerKey
+from rq_dlq import Breaker, Broker, ConsumerReport, Message, PerKey, ProcessReport
 from rq_dlq.cli import main
+from rq_dlq.core.processes.processes import Reporter
 from rq_dlq.doctor import queues
 from tests.cli.conftest import Shell
 from tests.each import each
@@ -22,7 +24,7 @@ from tests.servers.clusters import cluster_ports
 
 CHECKS = [
     "server", "version", "role", "eviction", "persistence", "replicas", "min-replicas", "durability",
-    "rights", "clock", "round trip", "scripts", "outages", "keys", "ignored",
+    "rights", "clock", "round trip", "scripts", "breakers", "keys", "ignored",
 ]  # fmt: skip
 
 
@@ -70,16 +72,19 @@ def test_what_is_closed_to_work_and_what_is_ignored(shell: Shell, broker: Broker
     orders = broker.queue("orders", breaker=Breaker(distinct=2), per_key=PerKey(limit=1))
     orders.send_many(range(3), key="a", dependency="payments")
     found = checks(shell)
-    assert (found["outages"]["state"], found["ignored"]["state"]) == ("ok", "ok")
+    assert (found["breakers"]["state"], found["ignored"]["state"]) == ("ok", "ok")
     orders.key("b").pause()
     orders.dependency("payments").pause(until="1h")
     mails = broker.queue("mails")
     mails.send("x", key="b", dependency="smtp")
     found = checks(shell)
     assert re.fullmatch(
-        r"orders: payments: paused until ..:..:.. UTC, \d wait; orders: key b: paused until it is resumed",
-        found["outages"]["found"],
+        r"orders: payments paused until (..-.. )?..:.. UTC, \d wait; "
+        "`rq-dlq queue resume orders --dependency payments` resumes it",
+        found["breakers"]["found"],
     )
+    assert found["breakers"]["advice"] == "`rq-dlq queue ls --dependencies` lists what is down or paused"
+    assert found["keys"]["found"] == "orders: key b: paused until it is resumed"
     assert found["ignored"] == {
         "name": "ignored", "state": "warn",
         "found": "mails ignores the key of its messages; mails ignores the dependency of its messages",
@@ -96,17 +101,59 @@ def test_the_commands_for_what_is_closed_to_work(shell: Shell, broker: Broker, o
     orders.send("x", key="a b", dependency="a b")
     shell("queue", "pause", "orders", option, "a b")
     assert orders.claim() == []
-    advice = checks(shell)["outages"]["advice"]
-    assert ("dependenc" in advice, "key" in advice) == (of == "dependency", of == "key")
-    names = {"QUEUE": "orders", "KEY": "a b", "NAME": "a b"}
-    looks, resumes = (
-        [names.get(word, word) for word in command.split()]
-        for command in re.findall("`rq-dlq (.+?)`", advice)
-    )
+    check = {"dependency": "breakers", "key": "keys"}
+    (wrong,) = (one for one in check.values() if (found := checks(shell))[one]["state"] == "warn")
+    assert wrong == check[of]
+    names = {"QUEUE": "orders", "KEY": "'a b'"}
+    said = re.findall("`rq-dlq (.+?)`", f"{found[wrong]['found']} {found[wrong]['advice']}")
+    commands = [shlex.split(" ".join(names.get(word, word) for word in one.split())) for one in said]
+    (resumes,) = (one for one in commands if "resume" in one)
+    (looks,) = (one for one in commands if "show" in one or "ls" in one)
     assert "a b" in shell(*looks).stdout
     assert "is resumed" in shell(*resumes).stderr
-    assert checks(shell)["outages"]["state"] == "ok"
+    assert checks(shell)[wrong]["state"] == "ok"
     assert len(orders.claim()) == 1
+
+
+def test_what_did_not_count_is_named(shell: Shell, broker: Broker) -> None:
+    """Not only that a breaker never opened; and a breaker whose messages name no dependency."""
+    orders = broker.queue("orders", breaker=Breaker(errors=Breaker.UNREACHABLE))
+    report = ConsumerReport(1, uncounted=("", "shop.Closed"))
+    reporter = Reporter(ProcessReport("web-1:4711", queues={"orders": report}))
+    broker._run(reporter.note(broker.settings.namespace))
+    try:
+        orders.send("x")
+        found = checks(shell)
+    finally:
+        broker._run(reporter.leave(broker.settings.namespace))
+    assert found["breakers"]["state"] == "warn"
+    assert found["breakers"]["found"] == (
+        "orders: an error in words did not count, since Breaker(errors=...) leaves it out; "
+        "orders: shop.Closed did not count, since Breaker(errors=...) leaves it out"
+    )
+    assert found["breakers"]["advice"] == "add to Breaker(errors=...) what means that the service is down"
+    assert found["ignored"]["found"] == "orders has a breaker, and its first messages name no dependency"
+    assert "dependency=..." in found["ignored"]["advice"]
+    orders.send("y", dependency="payments")
+    assert checks(shell)["ignored"]["state"] == "ok"
+
+
+def test_an_outage_that_ends_by_itself_is_no_warning(shell: Shell, broker: Broker) -> None:
+    """The line of one that is down says that there is nothing to do, and names no command that charges."""
+    orders = broker.queue("orders", breaker=Breaker(distinct=2, probe="1ms"))
+    orders.send_many(range(90), dependency="payments")
+    for one in orders.claim(2):
+        one.nack("refused", delay=0)
+    orders.claim(1)
+    found = checks(shell)["breakers"]
+    assert found["state"] == "warn"
+    assert re.match(r"orders: payments down since ..:.. UTC, \d+ wait, ", found["found"])
+    assert "; nothing to do: it probes by itself; the newest error: refused" in found["found"]
+    assert "resume" not in found["found"] + found["advice"]
+    wait_until(lambda: bool(held := orders.claim(9)) and bool(orders.ack(held)))
+    found = checks(shell)["breakers"]
+    assert found["state"] == "ok"
+    assert re.match(r"orders: payments back at ..:.. UTC, \d+ come back; nothing to do", found["found"])
 
 
 def test_what_a_key_holds_up_for_long(shell: Shell, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,8 +165,8 @@ def test_what_a_key_holds_up_for_long(shell: Shell, broker: Broker, monkeypatch:
     limited.send_many([Message(n, id=f"mail-{n}", key="tenant-a") for n in range(2)])
     limited.claim()
     assert checks(shell)["keys"] == {
-        "name": "keys", "state": "ok", "found": "no key holds up its messages for more than ten minutes",
-        "advice": "",
+        "name": "keys", "state": "ok", "advice": "",
+        "found": "no key is paused, or holds up its messages for more than ten minutes",
     }  # fmt: skip
     monkeypatch.setattr(queues, "PATIENCE", -1_000)
     found = checks(shell)["keys"]

@@ -20,6 +20,7 @@ import pytest
 
 import rq_dlq
 from rq_dlq.cli import _show
+from rq_dlq.values import counts as values_counts
 from tests.cli.conftest import Shell
 from tests.servers import Server, wait_until
 from tests.servers.warm import Warm, WarmProcess
@@ -254,6 +255,39 @@ def test_a_pipe_gets_one_picture(shell: Shell) -> None:
     assert "TROUBLE in 1 of 3 queues" in shown
     assert "no stock\\x1b[31m in Malmö" in shown
     assert "\x1b" not in shown
+
+
+def test_an_outage_is_above_all_else(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
+    """Each in a line of its own, three at most, before any group of dead letters; what is over is calm."""
+    dead(*range(7), why="no stock")
+    shops = broker.queue("shops", breaker=rq_dlq.Breaker(distinct=2))
+    for name in ("bank", "mail", "maps", "post"):
+        shops.dependency(name).pause()
+    payments = broker.queue("payments-out", breaker=rq_dlq.Breaker(distinct=2))
+    payments.send_many(range(2), dependency="payments")
+    for one in payments.claim(2):
+        one.nack("refused", delay=0)
+    assert payments.claim(9) == []
+    head, *rows = shell("top", "--every", "100ms").stdout.splitlines()
+    assert head.startswith("rq-dlq top")
+    assert re.match(r"payments down since ..:.. UTC, 2 wait, .*; nothing to do: it probes by itself", rows[0])
+    assert rows[0].endswith("(payments-out)")
+    assert rows[1].startswith("bank paused until it is resumed, 0 wait; `rq-dlq queue resume shops")
+    assert rows[2].startswith("mail paused until it is resumed")
+    assert rows[3].startswith("TROUBLE in 2 of 3 queues; 1 worth a look")
+    assert [row.split()[:2] for row in rows if re.match("(orders|shops) +(new|ma|po)", row)] == [
+        ["orders", "new,"],
+        ["shops", "maps"],
+        ["shops", "post"],
+    ]
+
+
+def test_what_waits_for_a_decision_is_calm(shell: Shell, dead: Die, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values_counts, "CALM", -1)
+    dead(*range(7), why="no stock")
+    shown = shell("top", "--every", "100ms").stdout
+    assert "no trouble in 1 queue; 1 with dead letters that wait for a decision" in shown
+    assert re.search("orders +7 dead letters wait for a decision", shown)
 
 
 @pytest.mark.parametrize(

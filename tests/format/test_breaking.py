@@ -26,7 +26,7 @@ def test_an_entry_is_of_a_kind_that_they_do_not_know() -> None:
         Entry.of(breaker="on", per_key=PerKey(order=True)),
     ):
         wire = msgspec.json.decode(entry.encode())
-        assert (later_kind("dead_letter", wire["dead_letter"]) or "").startswith("breaking ")
+        assert (later_kind("dead_letter", wire["dead_letter"]) or "").startswith("probing ")
         assert Entry.decode(entry.encode()) == entry
     off = Entry.of(breaker=None)
     assert msgspec.json.decode(off.encode()) == {"breaker": None}

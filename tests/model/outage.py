@@ -11,6 +11,7 @@ from rq_dlq.values.key import lane_of
 
 LANE = str(lane_of(DEPENDENCY, "dependency"))
 FLOOD = 32  # that are let in and not yet acked, at most
+PROBES = 3  # the same, while it is down
 
 
 @dataclass
@@ -32,7 +33,7 @@ class Watch:
         if "open" in lane and fleet.now < CALM:
             self.wrong["it opened while all was well"] = None
         passes = fleet.raw.zcount(keys["seats"], LANE, LANE)
-        if ("drains" in lane and passes > FLOOD) or ("open" in lane and passes > 1):
+        if ("drains" in lane and passes > FLOOD) or ("open" in lane and passes > PROBES):
             self.wrong["a flood: too many are let in at once"] = None
 
     def look_at_the_end(self) -> None:
@@ -44,7 +45,7 @@ class Watch:
         """Nobody is charged for that."""
         fleet, keys = self.fleet, self.fleet.queue._core.keys
         score = (1 << 43) + int(LANE)
-        names = [row[8:].decode() for row in fleet.raw.zrangebyscore(keys["scheduled"], score, score)]
+        names = [row[8:].decode() for row in fleet.raw.zrangebyscore(keys["scheduled"], score, score + 0.5)]
         states = fleet.raw.hmget(keys["states"], names) if names else []
         for name, state in zip(names, states, strict=True):
             if state is not None and state.split(b" ")[4] != b"0" and not fleet.messages[name].poison:

@@ -20,6 +20,7 @@ NOT_MODELLED = {
     **dict.fromkeys(("due", "schedule"), "the client works out its ticks: behaviour/test_schedules"),
     "limit_lane": "of no message, but who is let in by it: model/lanes.py, also cut off",
     "mute": "of no message: behaviour/test_muting",
+    "probe_lane": "model/lanes.py, with keys and without, and cut off",
     "pause_lane": "model/lanes.py, with keys and without, and cut off",
     "restore": "it adds dead messages from outside, and cli/test_exports compares them with those exported",
     "browse": "after each step it reads all of the queue, to compare it with the model",

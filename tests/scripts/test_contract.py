@@ -58,6 +58,8 @@ BOUNDED = {
     "held",  # tend_seats: SEATS
     "due",  # unblock: MOST
     "passes",  # of a call's messages, or of a dependency: open_breaker's MOST
+    "old",  # twice the items of a call
+    "of_keys",  # tend_seats: SEATS
     "unset", "cells",  # the fields of a queue's settings
     "keys",  # of a queue
     "ARGV, first + 1, first + asked",  # the ids of a call: steps.CHUNK

@@ -18,7 +18,8 @@ TEXTS = {
 NOT_MESSAGES = {
     "acked_ids", "alarm", "claims", "cleared", "committed", "counters", "expiring", "grouped", "groups",
     "gates", "lanes", "leases", "policies", "redrives", "redriving", "reindexed", "result_times", "results",
-    "schedules", "seats", "settings", "slots", "staged", "strikes", "tended", "ticks", "wake",
+    "schedules", "seats", "settings", "slots", "staged", "strikes", "runs", "failures", "tended",
+    "ticks", "wake",
 }  # fmt: skip
 COMMANDS = {"lib/gone": "HDEL|DEL|UNLINK", "lib/put": "ZADD|ZINCRBY", "lib/leave": "ZREM\\w*|ZPOP\\w*"}
 """Of the one file that gives them for messages."""
@@ -26,6 +27,7 @@ COMMANDS = {"lib/gone": "HDEL|DEL|UNLINK", "lib/put": "ZADD|ZINCRBY", "lib/leave
 EXCEPT = {
     ("lib/gone", "delete", "messages"): "with all keys of the queue",
     ("lib/gone", "mute", "muted"): "a group, no message",
+    ("lib/gone", "lib/write_signs", "index"): "signs of a dependency that have ended, no message",
     ("lib/gone", "lib/hand_over", "to_history"): "a transfer was cut off: the message is not there yet",
     ("lib/gone", "restore", "history"): "a restore was cut off: the message is not there yet",
     ("lib/put", "lib/sent", "delay > 0 and scheduled or ready"): "new messages, in one command",

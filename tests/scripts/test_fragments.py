@@ -181,7 +181,7 @@ def test_no_rate_no_pace(raw: Any) -> None:
         ({"drains": 1}, NOW + 1, None, NOW + 1),
         ({"open": 1, "paused": 1}, None, BREAKER, None),
         ({"open": 1, "paused": 1}, NOW + 30_001, BREAKER, NOW + 30_001),
-        ({"open": 1, "paused": 1}, NOW + 30_001, None, NOW),
+        ({"open": 1, "paused": 1}, NOW + 30_001, None, NOW + 30_001),
         ({"paused": 1}, None, None, None),
         ({"trusts": 1}, NOW + 600_000, BREAKER, NOW + 600_000),
     ],

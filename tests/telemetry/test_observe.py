@@ -165,6 +165,7 @@ def test_panels_do_not_overlap() -> None:
     [
         ("check", "rules", OBSERVE / "alerts.yaml"),
         ("test", "rules", Path(__file__).parent / "alerts.test.yaml"),
+        ("test", "rules", Path(__file__).parent / "outage.test.yaml"),
     ],
 )
 def test_by_promtool(check: tuple[str | Path, ...]) -> None:

@@ -267,6 +267,14 @@ def test_a_dependency_that_is_down(
     labels = {"queue": "orders", "dependency": "payments"}
     assert registry.get_sample_value("rq_dlq_breaker_open", labels) == 1
     assert queue.claim(9) == []
-    clock.advance("1s")
+    clock.advance("25s")
+    oldest = registry.get_sample_value("rq_dlq_oldest_blocked_age_seconds", {"queue": "orders"})
+    assert oldest == pytest.approx(25, abs=1)
+    assert registry.get_sample_value("rq_dlq_oldest_ready_age_seconds", {"queue": "orders"}) == 0
+    queue.dependency("payments").pause()
+    assert registry.get_sample_value("rq_dlq_breaker_open", labels) == 0, (
+        "no alert for what is paused by hand"
+    )
+    queue.dependency("payments").resume()
     queue.ack(queue.claim(9)[:1])
     assert registry.get_sample_value("rq_dlq_breaker_open", labels) == 0

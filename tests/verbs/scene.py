@@ -81,6 +81,13 @@ class Scene:
         await self.queue._broker.policies.set(self.queue.name, per_key="limit 2", pinned=True)
         await self.queue.key("k").limit(8)
 
+    async def probe(self) -> bool:
+        """Let one message in that waits for a dependency."""
+        await self.queue.dependency("d").pause()
+        await self.queue.send_many(["parked", "parked"], dependency="d", priority=9)
+        await self.queue.claim()
+        return bool(await self.queue.dependency("d").probe())
+
     async def mute(self) -> None:
         """Mute the only group."""
         (group,) = await self.queue.dlq.groups()

@@ -303,6 +303,11 @@ OPERATING = (
         say=lambda at: at.queue.key("k").pause(),
     ),
     Verb(
+        name="probe_lane", kind="operate", roles=MAINTENANCE, again=Again.SAME,
+        call=lambda w: managing_calls.probe_lane(w.queue.sender(), "d", seed=0.5),
+        say=lambda at: at.probe(),
+    ),
+    Verb(
         name="limit_lane", kind="operate", roles=MAINTENANCE, again=Again.NOTHING_LEFT, refused=True,
         call=limit, say=lambda at: at.limit(),
     ),

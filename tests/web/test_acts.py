@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import InvalidInput, LeaseLost
+from rq_dlq import Breaker, InvalidInput, LeaseLost
 from rq_dlq.core.redrive.edits import rewriting
 from rq_dlq.values.readable import many
 from tests.behaviour.helpers import counts
@@ -248,6 +248,41 @@ async def test_a_part_of_a_queue_is_paused_and_resumed(of: str, pages: Browser, 
     assert [(one.did, one.by) for one in await async_broker.audit()] == [("resumed", ME), ("paused", ME)]
     for wrong in ({"of": "tenant"}, {"text": ""}):
         assert (await pages.get("/act", **{**form, **wrong}, verb="pause")).status_code == 400
+
+
+async def test_a_resume_in_an_outage_says_what_it_costs(
+    pages: Browser, async_broker: Any, clock: Any
+) -> None:
+    """It closes the breaker, so it asks; a probe lets one in, and costs nothing."""
+    orders = async_broker.queue("orders", breaker=Breaker(distinct=2))
+    await orders.send_many(range(9), dependency="payments")
+    clock.advance("6s")
+    for one in await orders.claim(2):
+        await one.nack("down")
+    assert await orders.claim(9) == []
+    form = {"queue": "orders", "of": "dependency", "text": "payments"}
+    asks = await pages.get("/act", **form, verb="probe")
+    assert "One of the messages that need payments is delivered now. If it succeeds, the others follow" in asks.text
+    assert (await sent(pages, asks)).status_code == 303
+    assert [one.did for one in await async_broker.audit(1)] == ["probed"]
+    assert len(await orders.claim(9)) == 1
+    asks = await pages.get("/act", **form, verb="resume")
+    assert re.search(r"payments down since ..:.. UTC, \d wait", asks.text)
+    assert (
+        "It probes by itself, and there is nothing to do. If you close it now, failures will be" in asks.text
+    )
+    assert "Close payments" in asks.text
+    careless = await pages.post("/queue/resume", {"name": "orders"}, of="dependency", text="payments")
+    assert careless.status_code == 400
+    assert (await orders.dependency("payments").stats()).open
+    assert (await sent(pages, asks)).status_code == 303
+    found = await orders.dependency("payments").stats()
+    assert not found.open
+    assert found.charged_until is not None
+    assert "failures are charged until" in await pages.text("/")
+    for of, verb in (("key", "probe"), ("", "probe")):
+        assert (await pages.get("/act", queue="orders", of=of, text=of and "a", verb=verb)).status_code == 404
+    assert (await pages.post("/queue/probe", {"name": "orders"})).status_code == 404
 
 
 async def test_what_is_not_asked_right(pages: Browser, orders: Any) -> None:

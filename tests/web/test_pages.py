@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from rq_dlq import Breaker
 from rq_dlq.core.processes.processes import Reporter
 from rq_dlq.values.process import ConsumerReport, ProcessReport
 from tests.behaviour.helpers import one
@@ -43,6 +44,44 @@ async def test_the_overview_says_what_stands_still(
     assert "1 ready, the oldest for 10m, and no consumer takes them" in text
     assert "no consumer holds a message: start one" in text
     assert "paused, 1 waiting" in text
+
+
+async def test_an_outage_is_the_first_thing_on_the_page(
+    pages: Browser, orders: Any, async_broker: Any, clock: Any
+) -> None:
+    """Before any group of dead letters; its messages are in the tiles, and `oldest` is theirs."""
+    await die(orders, *range(3))
+    mail = async_broker.queue("mail", breaker=Breaker(distinct=2))
+    await mail.send_many(range(4), dependency="smtp")
+    for failing in await mail.claim(2):
+        await failing.nack(ConnectionError("refused"), delay=0)
+    assert await mail.claim(9) == []
+    clock.advance("40s")
+    text = await pages.text("/")
+    assert "2 things to look at" in text
+    first, second = re.findall('<span class="what">(.*?)</span>', text)
+    assert re.match(r"smtp down since (..-.. )?..:.. UTC, 4 wait, the oldest 40s, next probe", first)
+    assert "growing" in second
+    assert "nothing to do: it probes by itself; the newest error: ConnectionError: refused" in text
+    assert "<dt>wait for a dependency</dt><dd>4</dd>" in text
+    assert "<dt>oldest waits</dt><dd>40s</dd>" in text
+    text = await pages.text("/queue", name="mail")
+    assert "smtp down since" in text
+    assert "<dt>wait for a dependency</dt><dd>4</dd><p>oldest 40s</p>" in text
+
+
+async def test_all_is_well_and_something_waits_for_a_decision(
+    pages: Browser, orders: Any, clock: Any
+) -> None:
+    await die(orders, *range(3))
+    clock.advance("10m")
+    text = await pages.text("/")
+    assert '<section class="status good"' in text
+    assert "All is well" in text
+    assert "3 dead letters wait for a decision" in text
+    (group,) = await orders.dlq.groups()
+    await orders.dlq.mute(group=group)
+    assert "for a decision" not in await pages.text("/")
 
 
 async def test_the_search_finds_queues_and_groups(pages: Browser, orders: Any, async_broker: Any) -> None:

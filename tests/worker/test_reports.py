@@ -81,6 +81,20 @@ def test_a_worker_reports_what_it_holds(server: str, raw: Any, colour: str, work
         assert broker.workers() == []
 
 
+def test_a_worker_reports_what_did_not_count(broker: rq_dlq.Broker, working: Working) -> None:
+    """The classes of errors that the breaker's `errors` leave out, of messages with a dependency."""
+    breaker = rq_dlq.Breaker(errors=rq_dlq.Breaker.UNREACHABLE)
+    orders = broker.queue("orders", breaker=breaker)
+
+    @orders.handler
+    def handle(body: str) -> None:
+        raise {"bad": KeyError, "down": ConnectionError}[body](body)
+
+    orders.send_many(["bad", "down"], dependency="payments")
+    with working(broker):
+        wait_until(lambda: [one.queues["orders"].uncounted for one in broker.workers()] == [("KeyError",)])
+
+
 def test_it_says_that_it_stops_and_then_leaves(broker: rq_dlq.Broker, working: Working) -> None:
     may_end = threading.Event()
     orders = broker.queue("orders")

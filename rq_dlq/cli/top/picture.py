@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,8 @@ from rq_dlq.cli.top.tables import (
     worker_table,
 )
 from rq_dlq.core.looking.monitor import Rates
-from rq_dlq.core.looking.trouble import Trouble, troubles
+from rq_dlq.core.looking.trouble import LEVELS, Trouble, troubles
+from rq_dlq.values.outage import Level  # noqa: TC001 - of a name at run time
 from rq_dlq.values.readable import many
 from rq_dlq.values.visible import visible_line
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 HIGH = 30  # from this many lines, blank lines separate the tables
 NAME = 20  # the fewest columns for a name, or for a text that may be truncated
+MOST_OUTAGES = 3  # above all else; the others are in the table of what is wrong
+STYLES: Mapping[Level, str] = {"bad": "bold red", "warn": "yellow", "calm": "green"}
 COUNTS = ("ready", "scheduled", "leased", "dead", "expired")
 
 
@@ -44,7 +47,7 @@ def picture(reading: Reading, look: Look, width: int, height: int = sys.maxsize)
     queues = [queue for queue in reading.overview.queues if look.filter in queue.name]
     wrong = troubles(queues, at, {name: own.died for name, own in rates.items()})
     sections = [
-        trouble_table(wrong, at),
+        trouble_table([one for one in wrong if one not in _told_first(wrong)], at),
         queue_table(queues, rates, wrong, look.sort),
         group_table(queues, at),
         redrive_table(queues),
@@ -70,18 +73,27 @@ def _head(
         yield _line(f"NO ANSWER for {away}, last reading at {at}: {reading.failure}", "bold red")
     for gap in reading.gaps:
         yield _line(gap, "bold red")
+    for outage in _told_first(wrong):
+        yield _line(outage.line, STYLES[outage.level])
     if not reading.overview.queues and not reading.overview.unreachable:
         yield _line("there are no queues yet", "green")
         return
     of = many(len(queues), "queue") + (f" with {look.filter!r} in the name" if look.filter else "")
     of += " that can be read" if reading.overview.unreachable else ""
     levels = {trouble.queue: trouble.level for trouble in reversed(wrong)}  # the worst level of each queue
-    bad = sum(level == "bad" for level in levels.values())
-    noted = f"; {len(levels) - bad:,} worth a look" if len(levels) > bad else ""
+    bad, warned, _ = (sum(level == one for level in levels.values()) for one in LEVELS)
+    undecided = sum(trouble.kind == "undecided" for trouble in wrong)
+    noted = f"; {warned:,} worth a look" if warned else ""
+    noted += f"; {undecided:,} with dead letters that wait for a decision" if undecided else ""
     if bad:
         yield _line(f"TROUBLE in {bad:,} of {of}{noted}", "bold red")
     else:
-        yield _line(f"no trouble in {of}{noted}", "yellow" if noted else "green")
+        yield _line(f"no trouble in {of}{noted}", "yellow" if warned else "green")
+
+
+def _told_first(wrong: Iterable[Trouble]) -> list[Trouble]:
+    """The outages that are told above all else, each in a line."""
+    return [one for one in wrong if one.kind == "outage"][:MOST_OUTAGES]
 
 
 def _sums(queues: Sequence[QueueOverview], reading: Reading) -> Iterator[Text]:

@@ -104,7 +104,7 @@ def queue_table(
         own = rates[queue.name]
         row = {f"{name}/s": figure(getattr(own, name)) for name in ("sent", "acked", "failed")}
         row |= {"dead/min": figure(60 * own.died), "place": places.get(queue.name, len(wrong))}
-        rows.append(queue_row(queue.stats) | row)
+        rows.append(queue_row(queue.stats) | row | {"oldest": queue.oldest})
     return Section(sorted(rows, key=SORTS[sort]), QUEUES, WIDE_QUEUES)
 
 

@@ -205,7 +205,8 @@ def _refuse_blocked(queue: QueueState[Any], choice: Choice, message_id: str) -> 
     for member in (yield from sources(queue, choice)):
         if (yield queue_calls.heeded(member.keys)):
             page: Page = yield page_calls.browse(member.keys, ids=[message_id])
-            why, _ = (yield from why_blocked(member, page.rows()[0])) if page.ids else ("", "")
+            now, _ = yield queue_calls.stats(member.keys, member.name)
+            why, _ = (yield from why_blocked(member, page.rows()[0], now)) if page.ids else ("", "")
             if why:
                 message = f"{message_id} cannot be delivered now, and nothing was changed: {why}"
                 raise InvalidInput(message)

@@ -16,19 +16,23 @@ from rq_dlq.values.failure import moment
 from rq_dlq.values.key import Of  # noqa: TC001 - msgspec reads it
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from rq_dlq._keys import QueueKeys
+    from rq_dlq.values.message import Row
 
 BLOCKED: Final = 1 << 43  # lua/lib/BLOCKED.lua
 BY_RATE: Final = 0.5  # lua/lib/BY_RATE.lua
+TRIED: Final = 0.5  # lua/lib/TRIED.lua
+PASS: Final = "\x01"  # noqa: S105 - lua/lib/PASS.lua
 HOLDERS = 100  # of the seats of a lane that are read
 MOST_SPECIAL = 1_000  # lanes with a special state that one call reads
 
 
 def blocked(keys: QueueKeys, lane: int | None = None) -> Command[int]:
     """How many messages of a lane, or of all, are blocked."""
-    first, last = (BLOCKED, "+inf") if lane is None else (BLOCKED + lane, BLOCKED + lane)
+    first, last = (BLOCKED, "+inf") if lane is None else (BLOCKED + lane, BLOCKED + lane + TRIED)
     return Command((b"ZCOUNT", keys["scheduled"], first, last), int)
 
 
@@ -47,6 +51,45 @@ def slot(keys: QueueKeys, lane: int) -> Command[float | None]:
     return Command((b"ZSCORE", keys["slots"], lane), lambda reply: None if reply is None else float(reply))
 
 
+def parked(keys: QueueKeys, lane: int, most: int) -> Command[list[str]]:
+    """The ids of the first blocked messages of a lane, also of those that failed as a probe."""
+    first, last = BLOCKED + lane, BLOCKED + lane + TRIED
+    command = (b"ZRANGEBYSCORE", keys["scheduled"], first, last, b"LIMIT", 0, most)
+    return Command(command, lambda reply: [id_of(row).decode() for row in reply])
+
+
+def lanes_of(keys: QueueKeys, ids: Sequence[str]) -> Command[list[int | None]]:
+    """The lane in which each message holds a seat; None: it holds none."""
+    names = (message_id.encode() for message_id in ids)
+    return Command(
+        (b"ZMSCORE", keys["seats"], *names),
+        lambda reply: [None if seat is None else int(float(seat)) for seat in reply],
+    )
+
+
+def passes(keys: QueueKeys, lane: int) -> Command[int]:
+    """How many messages were let through the gate of a dependency, and are neither done nor hang."""
+    return Command((b"ZCOUNT", keys["seats"], lane, lane), int)
+
+
+def hanging(keys: QueueKeys, lane: int) -> Command[list[str]]:
+    """The ids of messages that were let through, and whose calls did not end in time (lua/lib/end_pass)."""
+    first = lane + TRIED
+    command = (b"ZRANGEBYSCORE", keys["seats"], first, first, b"LIMIT", 0, HOLDERS)
+    return Command(command, lambda reply: [one.removeprefix(PASS) for one in read_ids(reply)])
+
+
+def oldest(keys: QueueKeys, lane: int, *, tried: bool) -> Command[int | None]:
+    """When the first message of the lane of a dependency was sent, milliseconds; None: there is none.
+
+    Args:
+        tried: of those that failed as a probe.
+    """
+    score = BLOCKED + lane + (TRIED if tried else 0)
+    command = (b"ZRANGEBYSCORE", keys["scheduled"], score, score, b"LIMIT", 0, 1)
+    return Command(command, lambda reply: int.from_bytes(reply[0][1:8]) >> 12 if reply else None)
+
+
 def head(keys: QueueKeys, lane: int) -> Command[str]:
     """The id of the first blocked message of a lane; empty: none is blocked."""
     score = BLOCKED + lane
@@ -61,7 +104,7 @@ def lane_at(keys: QueueKeys, rank: int) -> Command[int | None]:
 
 def lane_after(keys: QueueKeys, lane: int) -> Command[int | None]:
     """The next lane with blocked messages; None: there is none."""
-    bound = f"({BLOCKED + lane}"
+    bound = f"({BLOCKED + lane + TRIED}"
     command = (b"ZRANGEBYSCORE", keys["scheduled"], bound, b"+inf", b"WITHSCORES", b"LIMIT", 0, 1)
     return Command(command, _read_lane)
 
@@ -101,6 +144,13 @@ def consumer(keys: QueueKeys, token: str) -> Command[str]:
     )
 
 
+def token_of(row: Row | None) -> str:
+    """The token of the claim that holds a message; empty: none does."""
+    if row is None or not row.lease_until:
+        return ""
+    return row.state.split(b" ")[1][1:].decode(errors="replace")  # lua/lib/state.lua
+
+
 class Lane(msgspec.Struct):
     """The special state of a lane (lua/lib/read_lane.lua); times in milliseconds."""
 
@@ -111,9 +161,14 @@ class Lane(msgspec.Struct):
     by: str = ""
     limit: int | None = None
     open: int | None = None
+    probe: int | None = None
+    hung: int | None = None
+    error: str = ""
     drains: int | None = None
+    trusts: int | None = None
     due: int | None = None
     dead: list[str] = []
+    died: int = 0
 
     @property
     def until(self) -> datetime | None:

@@ -17,6 +17,7 @@ from rq_dlq.core.queues.views import find
 from rq_dlq.core.queues.who import name_of
 from rq_dlq.core.steps.step import Batch, Steps, chunks, seed
 from rq_dlq.errors import UnprocessableMessage
+from rq_dlq.values import outage
 from rq_dlq.values import record as records
 from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.failure import moment
@@ -106,7 +107,7 @@ def _of_lane(queue: QueueState[Any], lane: int, key: str | None) -> Steps[KeySta
     ids = [*holding, *([head] if head else [])]
     page: Page | None = (yield page_calls.browse(queue.keys, ids=ids)) if ids else None
     rows = {row.id: row for row in (page.rows() if page else [])}
-    tokens = {message_id: _token(rows.get(message_id)) for message_id in holding} | cancelled
+    tokens = {message_id: calls.token_of(rows.get(message_id)) for message_id in holding} | cancelled
     asked = [calls.consumer(queue.keys, token) for token in tokens.values() if token]
     names = iter((yield Batch(asked)) if asked else [])
     held_by = tuple((message_id, _name(next(names)) if token else "") for message_id, token in tokens.items())
@@ -129,13 +130,6 @@ def _call_of(member: str) -> tuple[str, str]:
     return message_id, token
 
 
-def _token(row: Row | None) -> str:
-    """The token of the claim that holds a message; empty: none does."""
-    if row is None or not row.lease_until:
-        return ""
-    return row.state.split(b" ")[1][1:].decode(errors="replace")  # lua/lib/state.lua
-
-
 def _name(text: str) -> str:
     try:
         return msgspec.json.decode(text, type=str)
@@ -155,8 +149,8 @@ def said(message: Received[Any]) -> tuple[str | None, str | None]:
         return None, None
 
 
-def why_blocked(queue: QueueState[Any], row: Row) -> Steps[tuple[str, str]]:
-    """Why a message is blocked, and what happens next, in words; empty: it is not blocked."""
+def why_blocked(queue: QueueState[Any], row: Row, now: int) -> Steps[tuple[str, str]]:
+    """Why a message is blocked at a time (milliseconds), and what happens next; empty: it is not blocked."""
     message = Received(row, queue.codec, queue.name)
     key, dependency = said(message)
     if (key is None and dependency is None) or message.part != "live" or row.lease_until:
@@ -165,16 +159,24 @@ def why_blocked(queue: QueueState[Any], row: Row) -> Steps[tuple[str, str]]:
     if dependency is not None:
         number = lane_of(dependency, "dependency")
         score, found = yield from _both(queue, place, dependency)
-        if score == calls.BLOCKED + number or found.open:
-            why = outages.in_words(found) or f"it is up again, {found.waiting:,} wait"
-            return f"it waits for {dependency}: {why}", "it is delivered after another message succeeds"
+        if found.open or score in {calls.BLOCKED + number, calls.BLOCKED + number + calls.TRIED}:
+            at = moment(now)
+            why = ", ".join(filter(None, (outage.why(found, at), outage.hanging(found, at))))
+            return f"it waits for {dependency}: {why}", _let_through(found)
     if key is not None and (until := (yield from outages.paused_key(queue, key))):
         return f"its key {key} is paused {until}", "it waits until then"
-    return (yield from _behind(queue, place, key, message.due)) if key is not None else ("", "")
+    return (yield from _behind(queue, place, key, message.due, now)) if key is not None else ("", "")
 
 
-def held_up(queue: QueueState[Any], since: int) -> Steps[list[str]]:
-    """Which of the longest lanes have a message that was due by a time (milliseconds), and why it waits."""
+def _let_through(found: DependencyStats) -> str:
+    """When a message that waits for a dependency is delivered, in words."""
+    if found.paused:
+        return "it is delivered after the pause, as others succeed"
+    return "it is delivered as a test, or as others succeed"
+
+
+def held_up(queue: QueueState[Any], now: int, patience: int) -> Steps[list[str]]:
+    """Which of the longest lanes have a message that has been due for so long (milliseconds), and why."""
     said: list[str] = []
     lanes = yield from _some(queue)
     for lane in (yield from _by_length(queue, lanes))[:LOOKED_AT]:
@@ -183,9 +185,9 @@ def held_up(queue: QueueState[Any], since: int) -> Steps[list[str]]:
         for row in page.rows() if page else []:
             message = Received(row, queue.codec, queue.name)
             key = _key_of(queue, row)
-            if key is None or lane_of(key) != lane or message.due > since:
+            if key is None or lane_of(key) != lane or message.due > now - patience:
                 continue  # it waits for its dependency (`outages`), or not for long
-            why, _ = yield from why_blocked(queue, row)
+            why, _ = yield from why_blocked(queue, row, now)
             behind = f", {blocked - 1:,} behind it" if blocked > 1 else ""
             at = f"{moment(message.due):%Y-%m-%d %H:%M} UTC"
             said += [f"{head}, due since {at}{behind}: {why}"] if why else []
@@ -198,7 +200,7 @@ def _both(queue: QueueState[Any], place: bytes, name: str) -> Steps[tuple[float 
     return score, (yield from outages.of_dependency(queue, name))
 
 
-def _behind(queue: QueueState[Any], place: bytes, key: str, due_at: int) -> Steps[tuple[str, str]]:
+def _behind(queue: QueueState[Any], place: bytes, key: str, due_at: int, now: int) -> Steps[tuple[str, str]]:
     """What is in front of a row in the lane of its key, and what follows; empty: it does not wait there."""
     keys, lane = queue.keys, lane_of(key)
     reads = (calls.place_in_lane(keys, place), calls.rank(keys, place), calls.before(keys, lane))
@@ -223,7 +225,7 @@ def _behind(queue: QueueState[Any], place: bytes, key: str, due_at: int) -> Step
             at = f" at {consumer}" if consumer else ""
             text += f"is being processed{at} until {moment(until):%H:%M:%S} UTC"
         else:
-            text += _where(page)
+            text += yield from _where(queue, page, now)
     return text + _at(found), following
 
 
@@ -240,10 +242,17 @@ def _at(found: KeyStats) -> str:
     return "" if found.next_at is None else f"; the next by its rate at {found.next_at:%H:%M:%S} UTC"
 
 
-def _where(page: Page) -> str:
+def _where(queue: QueueState[Any], page: Page, now: int) -> Steps[str]:
+    """Why a message that is not leased holds its seat, in words."""
     if not page.ids:
         return "was cancelled, and its call has not ended"
-    state = read_state(page.rows()[0].state)
+    row = page.rows()[0]
+    state = read_state(row.state)
     if state is not None and state.part == "dead":
         return "is dead, and holds its lane until it is redriven, purged, moved or acked"
+    _, dependency = said(Received(row, queue.codec, queue.name))
+    if dependency is not None:
+        found: DependencyStats = yield from outages.of_dependency(queue, dependency)
+        if found.open:
+            return f"waits for {dependency}: {outage.why(found, moment(now))}"
     return "holds its seat"

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.keyed import calls
+from rq_dlq.core.keyed.behind import with_behind
+from rq_dlq.core.keyed.calls import Lane
+from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.each import UnreachableQueue, each_queue
 from rq_dlq.core.queues.queue import only_live
 from rq_dlq.core.queues.views import find
+from rq_dlq.core.queues.who import name_of
 from rq_dlq.core.steps.step import Batch, Steps
-from rq_dlq.values.dependency import DependencyStats
-from rq_dlq.values.failure import moment
+from rq_dlq.values.codec import NO_JSON
+from rq_dlq.values.dependency import DependencyStats, Hanging
+from rq_dlq.values.failure import Cause, moment
 from rq_dlq.values.key import lane_of, packed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from rq_dlq.core.keyed.calls import Lane
+    from rq_dlq.core.pages.calls import Page
     from rq_dlq.core.queues.queue import QueueState
-    from rq_dlq.values.key import Of
+    from rq_dlq.values.dependency import Condition
 
 
 def of_dependency(queue: QueueState[Any], name: str) -> Steps[DependencyStats]:
-    """The state of a dependency.
+    """The state of a dependency; see `read`."""
+    return (yield from read(queue, name))[1]
+
+
+def read(queue: QueueState[Any], name: str) -> Steps[tuple[datetime, DependencyStats]]:
+    """When the state of a dependency was read, and the state.
 
     Raises:
         InvalidMessage: this cannot be a dependency.
@@ -35,9 +48,18 @@ def of_dependency(queue: QueueState[Any], name: str) -> Steps[DependencyStats]:
     yield from find(queue)
     only_live(queue, "look for dependencies of")
     number = lane_of(name, "dependency")
-    lane, waiting = yield Batch([calls.special(queue.keys, number), calls.blocked(queue.keys, number)])
-    now, _ = yield queue_calls.stats(queue.keys, queue.name)
-    return _stats(queue.keys.family, name, lane, waiting, now)
+    lane: Lane | None = yield calls.special(queue.keys, number)
+    now, counts = yield queue_calls.stats(queue.keys, queue.name)
+    (found,) = yield from _of(queue.keys, {number: lane or Lane("dependency", name)}, now)
+    return moment(now), (yield from with_behind(queue.keys, [found], counts.blocked))[0]
+
+
+def of_queue(keys: QueueKeys) -> Steps[tuple[datetime, list[DependencyStats]]]:
+    """The dependencies in a queue that are not simply up, and when they were read."""
+    lanes = yield calls.specials(keys)
+    now, counts = yield queue_calls.stats(keys, keys.family)
+    found = yield from of_lanes(keys, lanes, now)
+    return moment(now), (yield from with_behind(keys, found, counts.blocked))
 
 
 def everywhere(namespace: str) -> Steps[list[DependencyStats | UnreachableQueue]]:
@@ -50,8 +72,8 @@ def everywhere(namespace: str) -> Steps[list[DependencyStats | UnreachableQueue]
         stats: list[DependencyStats | UnreachableQueue] = []
         for one, lanes in zip(keys, found, strict=True):
             if lanes:
-                now, _ = yield queue_calls.stats(one, one.family)
-                stats += yield from of_lanes(one, lanes, now)
+                now, counts = yield queue_calls.stats(one, one.family)
+                stats += yield from with_behind(one, (yield from of_lanes(one, lanes, now)), counts.blocked)
         return stats
 
     return (yield from each_queue(families, read)) if families else []
@@ -60,35 +82,47 @@ def everywhere(namespace: str) -> Steps[list[DependencyStats | UnreachableQueue]
 def of_lanes(keys: QueueKeys, lanes: Mapping[int, Lane], now: int) -> Steps[list[DependencyStats]]:
     """The dependencies among the lanes with a special state."""
     known = {number: lane for number, lane in lanes.items() if lane.of == "dependency"}
-    counts: list[int] = (yield Batch([calls.blocked(keys, number) for number in known])) if known else []
-    return [
-        _stats(keys.family, lane.name, lane, waiting, now)
-        for lane, waiting in zip(known.values(), counts, strict=True)
-    ]
+    return (yield from _of(keys, known, now)) if known else []
 
 
-def closed_lanes(keys: QueueKeys, lanes: Mapping[int, Lane], now: int) -> Steps[list[tuple[Of, str]]]:
-    """The lanes with a special state that are closed: whether each is for a key, and why, in words."""
-    dependencies = yield from of_lanes(keys, lanes, now)
-    paused = [lane for lane in lanes.values() if lane.of == "key" and lane.is_paused(now)]
-    return [
-        *(("dependency", f"{one.dependency}: {in_words(one)}") for one in dependencies if one.open),
-        *(("key", f"key {lane.name}: paused {_end(lane.until)}") for lane in paused),
-    ]
+def _of(keys: QueueKeys, lanes: Mapping[int, Lane], now: int) -> Steps[list[DependencyStats]]:
+    reads = [
+        read
+        for number in lanes
+        for read in (
+            calls.blocked(keys, number), calls.passes(keys, number), calls.hanging(keys, number),
+            calls.oldest(keys, number, tried=False), calls.oldest(keys, number, tried=True),
+        )
+    ]  # fmt: skip
+    replies: list[Any] = yield Batch(reads)
+    found: list[DependencyStats] = []
+    for n, lane in enumerate(lanes.values()):
+        waiting, out, hanging, *births = replies[5 * n : 5 * n + 5]
+        told = _stats(keys.family, lane, waiting, now, is_tested=out > 0)
+        sent = [birth for birth in births if birth is not None]
+        oldest = max(0.0, (now - min(sent)) / 1000) if sent else None
+        hangs = (yield from _hangs(keys, hanging, lane.hung or now)) if hanging else ()
+        found.append(replace(told, oldest=oldest, hangs=hangs))
+    return found
 
 
-def in_words(found: DependencyStats) -> str:
-    """Why messages wait for it; empty: they do not."""
-    if not found.open or found.since is None:
-        return ""
-    if found.paused:
-        return f"paused {_end(found.until)}, {found.waiting:,} wait"
-    probe = "" if found.next_probe is None else f", next probe at {found.next_probe:%H:%M:%S} UTC"
-    return f"open since {found.since:%H:%M:%S} UTC{probe}, {found.waiting:,} wait"
+def _hangs(keys: QueueKeys, ids: Sequence[str], since: int) -> Steps[tuple[Hanging, ...]]:
+    """Who holds these messages."""
+    page: Page = yield page_calls.browse(keys, ids=ids)
+    held = {row.id: token for row in page.rows() if (token := calls.token_of(row))}
+    names: list[str] = (yield Batch([calls.consumer(keys, token) for token in held.values()])) if held else []
+    return tuple(Hanging(one, name_of(by), moment(since)) for one, by in zip(held, names, strict=True))
 
 
 def _end(until: datetime | None) -> str:
     return "until it is resumed" if until is None else f"until {until:%H:%M:%S} UTC"
+
+
+def paused_keys(queue: QueueState[Any], now: int) -> Steps[list[str]]:
+    """The keys that are paused, and until when, in words."""
+    lanes: dict[int, Lane] = yield calls.specials(queue.keys)
+    keys = [lane for lane in lanes.values() if lane.of == "key" and lane.is_paused(now)]
+    return [f"key {lane.name}: paused {_end(lane.until)}" for lane in keys]
 
 
 def paused_key(queue: QueueState[Any], key: str) -> Steps[str]:
@@ -100,20 +134,39 @@ def paused_key(queue: QueueState[Any], key: str) -> Steps[str]:
     return _end(lane.until) if lane.is_paused(now) else ""
 
 
-def _stats(family: str, name: str, lane: Lane | None, waiting: int, now: int) -> DependencyStats:
-    if lane is None:
-        return DependencyStats(name, family, waiting=waiting)
+def _stats(family: str, lane: Lane, waiting: int, now: int, *, is_tested: bool) -> DependencyStats:
     paused = lane.is_paused(now)
     begins = [at for at in (lane.open, lane.paused if paused else None) if at is not None]
-    probed = bool(begins) and not paused and lane.due is not None
+    probe = (lane.probe or lane.due) if lane.open is not None and not paused else None
     return DependencyStats(
-        name,
+        lane.name,
         family,
         open=bool(begins),
+        condition=_condition(lane, now, is_tested=is_tested),
         since=moment(min(begins)) if begins else None,
         waiting=waiting,
-        next_probe=moment(lane.due or 0) if probed else None,
+        next_probe=None if probe is None else moment(probe),
         paused=paused,
         until=lane.until if paused else None,
         dead=tuple(lane.dead),
+        died=lane.died or len(lane.dead),
+        error=_text_of(lane.error),
+        ended=None if lane.drains is None else moment(lane.drains),
+        charged_until=moment(lane.trusts) if lane.trusts is not None and lane.trusts > now else None,
     )
+
+
+def _text_of(error: str) -> str:
+    """The error, which is stored like one in a history."""
+    try:
+        return str(msgspec.json.decode(error, type=Cause)) if error else ""
+    except NO_JSON:
+        return ""
+
+
+def _condition(lane: Lane, now: int, *, is_tested: bool) -> Condition:
+    if lane.is_paused(now):
+        return "paused"
+    if lane.open is not None:
+        return "testing" if is_tested else "down"
+    return "up" if lane.drains is None else "coming back"

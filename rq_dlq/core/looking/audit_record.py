@@ -11,6 +11,9 @@ from rq_dlq.values.failure import moment
 from rq_dlq.values.readable import many
 
 
+BY_ITSELF = {"opened": "went down", "closed": "came back"}
+
+
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
     """An operator's action on messages, a queue, a schedule, or the map of policies.
@@ -22,15 +25,17 @@ class AuditRecord:
         did: for a redrive: started, paused, resumed, cancelled, undone or done. For messages: redriven,
             purged, dead-lettered, expired, made ready, prioritized, moved, copied or imported. For a
             schedule: scheduled, unscheduled, paused or resumed; for a queue: paused, resumed, reset,
-            undeclared or deleted. Otherwise "set a policy" or "removed a policy".
+            undeclared or deleted; for a dependency: opened (it counts as down), closed (it is back), paused,
+            resumed or probed. Otherwise "set a policy" or "removed a policy".
         by: the operator: "ana@web-1", or the given name. For a redrive that paused because too few messages
             succeeded: "its canary" or "its min_success"; for an abandoned one that was cancelled:
-            "maintenance".
+            "maintenance"; for a dependency that went down or came back by itself: "breaker".
         user: the Redis user (ACL); empty: unknown.
         chosen: the messages, the schedule or the pattern, in words.
         counts: the progress of the redrive.
         how: its changes to the messages, in words; empty: none.
-        number: how many messages were changed so far; 0: none, or it is a redrive (`counts`).
+        number: how many messages were changed so far, or come back to a dependency that is up again; 0: none,
+            or it is a redrive (`counts`).
         act: the id of an action of several calls; empty: it took one call.
 
     Examples:
@@ -51,6 +56,11 @@ class AuditRecord:
     how: str = ""
     number: int = 0
     act: str = ""
+
+    @property
+    def what(self) -> str:
+        """`did` as people say it: a dependency went down, or came back."""
+        return BY_ITSELF.get(self.did, self.did) if self.by == "breaker" else self.did
 
     @property
     def which(self) -> str:

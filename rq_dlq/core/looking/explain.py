@@ -105,7 +105,7 @@ def explain(queue: QueueState[Any], message_id: str) -> Steps[Explanation]:
                 return Explanation(message_id, "orphaned", LOST, MEND, None, message)
             settings = yield from explain_policy(member.keys, member.naming)
             now, counts = yield queue_calls.stats(member.keys, member.name)
-            why, after = yield from why_blocked(member, row)
+            why, after = yield from why_blocked(member, row, now)
             if why:
                 message = Received(row, member.codec, member.keys.family)
                 return Explanation(message_id, "scheduled", why, after, None, message)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.groups.index import NEW_WITHIN, index_groups
 from rq_dlq.core.keyed import calls as keyed_calls
+from rq_dlq.core.keyed.behind import with_behind
 from rq_dlq.core.keyed.outages import of_lanes
 from rq_dlq.core.looking.holder import Holder, holders
 from rq_dlq.core.queues import calls as queue_calls
@@ -64,6 +65,21 @@ class QueueOverview:
     def name(self) -> str:
         """Of the queue."""
         return self.stats.name
+
+    @property
+    def parked(self) -> int:
+        """How many messages wait for a dependency."""
+        return sum(one.waiting for one in self.dependencies)
+
+    @property
+    def oldest_parked(self) -> float | None:
+        """How long the oldest message that waits for a dependency has waited, seconds; None: none does."""
+        return max((one.oldest for one in self.dependencies if one.oldest is not None), default=None)
+
+    @property
+    def oldest(self) -> float | None:
+        """How long the oldest message has waited that is ready or parked, seconds; None: none does."""
+        return max((age for age in (self.stats.oldest, self.oldest_parked) if age is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -200,6 +216,7 @@ def _queue(
     try:
         records = yield from unrepeated(_records(keys, ids))
         known_of = yield from unrepeated(of_lanes(keys, lanes, now))
+        known_of = yield from unrepeated(with_behind(keys, known_of, stats.blocked))
         if known and _is_good(known, now, stats):
             groups, grouped = known.groups, (known.grouped_at, known.grouped)
         else:

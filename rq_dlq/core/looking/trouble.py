@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from rq_dlq.core.keyed.outages import in_words
 from rq_dlq.core.looking.overview import SLOW
+from rq_dlq.values import outage
+from rq_dlq.values.counted import UNREACHABLE
+from rq_dlq.values.outage import Level
 from rq_dlq.values.readable import many, span, why_still
 
 if TYPE_CHECKING:
@@ -18,10 +20,10 @@ UNTAKEN: Final = 30.0  # seconds that a ready message may wait while none is lea
 OLD: Final = 300.0  # the same while others are worked on
 OVERDUE: Final = 30.0  # seconds that maintenance and schedules may be late
 HOUR = 3600
-Level = Literal["bad", "warn"]
-Kind = Literal["dying", "orphaned", "outage", "overdue", "waiting", "paused", "redrive"]
+Kind = Literal["outage", "dying", "orphaned", "overdue", "waiting", "paused", "redrive", "undecided"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""The worst first."""
+"""The worst first; an outage is often the cause of the others."""
+LEVELS: tuple[Level, ...] = get_args(Level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,14 @@ class Trouble:
     """A problem of a queue.
 
     Attributes:
-        level: bad: messages die or are stuck; warn: an operator should look at it.
+        level: bad: messages die or are stuck; warn: an operator should look at it; calm: it waits for a
+            decision, or ends by itself.
         size: for comparison with others of its kind.
         what: a short description, with the text of an error, which may contain secrets.
         detail: a sentence, with commands in backticks.
         since: when it began; None: unknown.
-        subject: the fingerprint of a group, or the id of a redrive; empty: it is about the whole queue.
+        subject: the fingerprint of a group, the id of a redrive, or a dependency; empty: it is about the
+            whole queue.
     """
 
     queue: str
@@ -45,6 +49,11 @@ class Trouble:
     detail: str
     since: datetime | None = None
     subject: str = ""
+
+    @property
+    def line(self) -> str:
+        """All of it in one line, with the queue at the end."""
+        return f"{self.what}; {self.detail} ({self.queue})"
 
 
 def troubles(
@@ -57,7 +66,11 @@ def troubles(
         died: dead letters per second, by queue, if known.
     """
     found = [one for queue in queues for one in _of(queue, at, (died or {}).get(queue.name, 0.0))]
-    return sorted(found, key=lambda one: (one.level != "bad", KINDS.index(one.kind), -one.size, one.queue))
+    return sorted(found, key=_weight)
+
+
+def _weight(one: Trouble) -> tuple[int, int, float, str, str]:
+    return LEVELS.index(one.level), KINDS.index(one.kind), -one.size, one.queue, one.subject
 
 
 def _of(queue: QueueOverview, at: datetime, died: float) -> Iterator[Trouble]:
@@ -86,21 +99,33 @@ def _of(queue: QueueOverview, at: datetime, died: float) -> Iterator[Trouble]:
         what = f"{stats.ready:,} ready, the oldest for {span(oldest)}"
         detail = _held(queue, "the workers cannot keep up")
         yield Trouble(name, "waiting", "warn", oldest, what, detail, _ago(at, oldest))
-    yield from _outages(queue)
+    yield from _outages(queue, at)
     for redrive in queue.redrives:
         if redrive.state == "paused":
             what, left = f"redrive {redrive.id} is paused", redrive.counts.eligible - redrive.counts.moved
             yield Trouble(name, "redrive", "warn", left, what, redrive.pause, subject=redrive.id)
+    yield from _undecided(queue)
 
 
-def _outages(queue: QueueOverview) -> Iterator[Trouble]:
-    for down in queue.dependencies:
-        if down.open:
-            what = f"{down.dependency}: {in_words(down)}"
-            resume = f"rq-dlq queue resume {queue.name} --dependency {down.dependency}"
-            level: Level = "warn" if down.paused else "bad"
-            detail = f"failures are not charged; `{resume}` delivers all messages"
-            yield Trouble(queue.name, "outage", level, down.waiting, what, detail, down.since)
+def _outages(queue: QueueOverview, at: datetime) -> Iterator[Trouble]:
+    for one in queue.dependencies:
+        if level := outage.level_of(one):
+            what, detail = outage.what(one, at), outage.advice(one, at)
+            size, since = one.waiting + one.behind, one.since or one.ended
+            yield Trouble(queue.name, "outage", level, size, what, detail, since, one.dependency)
+
+
+def _undecided(queue: QueueOverview) -> Iterator[Trouble]:
+    """Dead letters that are no news, are not being redriven, and are not muted."""
+    groups = [group for group in queue.groups if not (group.muted or (group.trends and group.last_hour))]
+    running = any(redrive.state == "running" for redrive in queue.redrives)
+    if not running and (count := sum(group.count for group in groups)):
+        down = all(group.error_class in UNREACHABLE for group in groups)
+        of = " of an outage that is over" if down else ""
+        what = f"{many(count, 'dead letter')}{of} {'waits' if count == 1 else 'wait'} for a decision"
+        detail = f"`rq-dlq dlq groups {queue.name}` lists them by failure: redrive, purge or mute them"
+        since = min(group.first_seen for group in groups)
+        yield Trouble(queue.name, "undecided", "calm", count, what, detail, since)
 
 
 def _ago(at: datetime, seconds: float) -> datetime:

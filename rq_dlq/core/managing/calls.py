@@ -9,7 +9,7 @@ from rq_dlq.values.key import lane_of
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
-    from rq_dlq.core.steps.call import Argument
+    from rq_dlq.core.steps.call import Argument, Sender
     from rq_dlq.values.key import Of
 
 
@@ -25,19 +25,19 @@ class Until(NamedTuple):
 
 
 NO_END = Until()
+IS_DOWN, HAS_PASSED = -1, -2
+"""Why a pause or a resume did nothing: the breaker is open, and stays so; the end has passed."""
 
 
-def pause(
-    keys: QueueKeys, *, paused: bool, until: Until = NO_END, by: str = "", user: str = ""
-) -> Call[bool]:
-    """Pause or resume deliveries. Reads as whether anything changed.
+def pause(keys: QueueKeys, *, paused: bool, until: Until = NO_END, by: str = "", user: str = "") -> Call[int]:
+    """Pause or resume deliveries. Reads as 1 if anything changed, 0 if not, HAS_PASSED if nothing was done.
 
     Args:
         until: when the pause ends.
         by: the operator, as JSON.
         user: of Redis.
     """
-    return Call("pause", keys, {"paused": int(paused), **until.arguments(), "by": by, "user": user}, (), bool)
+    return Call("pause", keys, {"paused": int(paused), **until.arguments(), "by": by, "user": user}, (), int)
 
 
 def pause_lane(
@@ -47,20 +47,40 @@ def pause_lane(
     *,
     paused: bool,
     until: Until = NO_END,
+    close: bool = False,
     by: str = "",
     user: str = "",
-) -> Call[bool]:
-    """Pause or resume deliveries of a key or a dependency; otherwise like `pause`."""
+) -> Call[int]:
+    """Pause or resume deliveries of a key or a dependency; otherwise like `pause`.
+
+    Reads as 1 if anything changed, 0 if not, IS_DOWN or HAS_PASSED if nothing was done.
+
+    Args:
+        close: also close the breaker of a dependency.
+    """
     args: dict[str, Argument] = {
         "number": lane_of(name, of),
         "of": of,
         "name": name,
         "paused": int(paused),
         **until.arguments(),
+        "close": int(close),
         "by": by,
         "user": user,
     }
-    return Call("pause_lane", keys, args, (), bool)
+    return Call("pause_lane", keys, args, (), int)
+
+
+def probe_lane(sender: Sender, name: str, *, seed: float, act: str = "") -> Call[int]:
+    """Let one message through that needs a dependency which is down or paused. Reads as how many.
+
+    Args:
+        act: the entry for the audit (`core/queues/who.py`); empty: no note.
+    """
+    args: dict[str, Argument] = {
+        "number": sender.number, "lane": lane_of(name, "dependency"), "seed": seed, "act": act,
+    }  # fmt: skip
+    return Call("probe_lane", sender.keys, args, (), int)
 
 
 def limit_lane(keys: QueueKeys, name: str, limit: int | None, *, by: str = "", user: str = "") -> Call[int]:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rq_dlq.core.keyed import outages
+from rq_dlq.core.keyed.firsts import warn_if_misspelt
 from rq_dlq.core.managing import calls
 from rq_dlq.core.opening import open_again, open_queue
 from rq_dlq.core.queues.queue import forget, only_live
 from rq_dlq.core.queues.views import find
 from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.core.queues.who import who, whoami
+from rq_dlq.core.steps import senders
+from rq_dlq.core.steps.step import seed
 from rq_dlq.errors import InvalidInput
 from rq_dlq.policy.per_key import MOST_SEATS
+from rq_dlq.values import outage
 from rq_dlq.values.durations import Duration, milliseconds, shown
+from rq_dlq.values.flags import check_flag
 from rq_dlq.values.key import packed
 
 if TYPE_CHECKING:
@@ -28,7 +35,9 @@ def set_paused(
     """Pause deliveries, or resume them; returns whether that changed anything."""
     end, name = until_of(until), who(by)
     user = yield from _user(queue, opens=paused)
-    return (yield calls.pause(queue.keys, paused=paused, until=end, by=name, user=user))  # type: ignore[no-any-return]
+    changed: int = yield calls.pause(queue.keys, paused=paused, until=end, by=name, user=user)
+    _refuse_past(changed, until)
+    return changed > 0
 
 
 def set_lane_paused(
@@ -38,14 +47,52 @@ def set_lane_paused(
     *,
     paused: bool,
     until: datetime | Duration | None = None,
+    close: bool = False,
     by: str | None = None,
 ) -> Steps[bool]:
-    """Pause the messages of a key or a dependency, or resume them; returns whether that changed anything."""
+    """Pause the messages of a key or a dependency, or resume them; returns whether that changed anything.
+
+    Raises:
+        InvalidInput: the end of the pause has passed; or the dependency counts as down, and `close` is False.
+    """
     packed(text, of)  # raises if it cannot be one
+    check_flag(close, "close")
     end, name = until_of(until), who(by)
     user = yield from _user(queue, opens=paused)
-    call = calls.pause_lane(queue.keys, of, text, paused=paused, until=end, by=name, user=user)
-    return (yield call)  # type: ignore[no-any-return]
+    call = calls.pause_lane(queue.keys, of, text, paused=paused, until=end, close=close, by=name, user=user)
+    changed: int = yield call
+    _refuse_past(changed, until)
+    if changed == calls.IS_DOWN:
+        at, found = yield from outages.read(queue, text)
+        raise InvalidInput(
+            f"{queue.name}: {outage.what(found, at)}. It probes by itself, and there is nothing to do; "
+            "pass close=True to let its messages in now: then their failures are charged, and for ten "
+            "minutes they do not count against it"
+        )
+    if paused and changed > 0 and of == "dependency":
+        yield from warn_if_misspelt(queue, text)
+    return changed > 0
+
+
+def probe(queue: QueueState[Any], dependency: str, *, by: str | None = None) -> Steps[bool]:
+    """Let one message through that waits for a dependency; returns whether any waits.
+
+    Raises:
+        InvalidMessage: this cannot be a dependency.
+        InvalidInput: the queue is a dead-letter or expiry queue.
+    """
+    packed(dependency, "dependency")
+    forget(queue)
+    yield from find(queue)
+    only_live(queue, "probe")
+    act = yield from act_of("probed", by, chosen=f"dependency {dependency}")
+    call = partial(calls.probe_lane, seed=seed(), act=act)
+    return (yield from senders.once(queue.senders, queue.keys, call, dependency)) > 0
+
+
+def _refuse_past(changed: int, until: datetime | Duration | None) -> None:
+    if changed == calls.HAS_PASSED:
+        raise InvalidInput(f"until {until}: that has passed. Pass a later time, or a duration")
 
 
 def set_limit(queue: QueueState[Any], key: str, limit: int | None, *, by: str | None = None) -> Steps[bool]:

@@ -31,7 +31,7 @@ def configure(
         "version_before": version_before,
         "declared_before": declared_before,
     }
-    items: list[Argument] = ["declared", declared]
+    items: list[Argument] = ["declared", declared, "probing", "1" if settings.get("breaker") else ""]
     for name in WRITTEN:
         items += [name, settings.get(name, "")]
     return Call("configure", keys, args, items, _is_one)

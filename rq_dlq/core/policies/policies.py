@@ -9,6 +9,7 @@ map has changed in the meantime.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,9 @@ from rq_dlq.core.queues.registry import LETTERS
 from rq_dlq.core.queues.who import note
 from rq_dlq.core.steps.driving import together
 from rq_dlq.core.steps.step import Batch, Steps, chunks
-from rq_dlq.errors import PolicyError, UpgradeRequired
+from rq_dlq.errors import BrokerRefused, PolicyError, UpgradeRequired
 from rq_dlq.policy import Entry, Pattern, PolicyMap, QueueSettings
+from rq_dlq.policy.entry import marked_anew
 from rq_dlq.policy.policy_map import VERSION
 
 if TYPE_CHECKING:
@@ -80,10 +82,11 @@ def _apply(keys: QueueKeys, policy_map: _Map, declared: bytes | None = None) -> 
         declared: as it is written; empty: remove it, None: keep it.
     """
     naming, replaced = policy_map.parsed.naming, None
+    yield from _mark_anew(keys, policy_map)
     while True:
         before, version_before = yield from policy_map.read(keys)
         parsed, read = policy_map.parsed, policy_map.version  # another queue may read it again
-        text = before if declared is None else declared
+        text = marked_anew(before) if declared is None else declared
         replaced = before if replaced is None else replaced
         entry = decoded(text)
         if not (policy_map.fields or version_before or entry or text != before):
@@ -107,6 +110,15 @@ def _apply(keys: QueueKeys, policy_map: _Map, declared: bytes | None = None) -> 
             replaced = None
         elif version == read:
             return entry if replaced == text else decoded(replaced)
+
+
+def _mark_anew(keys: QueueKeys, policy_map: _Map) -> Steps[None]:
+    """Give the entries of the map that an earlier version wrote the marks of this one, if the user may."""
+    yield from policy_map.read(keys)
+    for pattern, text in (policy_map.fields or {}).items():
+        if pattern != VERSION and (anew := marked_anew(text)) != text:
+            with suppress(BrokerRefused):
+                yield calls.set_policy(keys.namespace, pattern.decode(), anew)
 
 
 def _write(keys: QueueKeys, configure: Call[bool], given: Sequence[str]) -> Steps[tuple[bool, bytes | None]]:

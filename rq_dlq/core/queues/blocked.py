@@ -1,9 +1,9 @@
-"""Warnings for sends that were ignored: a dead letter has the id, or the key differs."""
+"""What a broker warns of once: sends that were ignored, and failures that did not count."""
 
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING
 
 from rq_dlq.values.readable import some
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rq_dlq")
 MOST = 1_000  # ids that are remembered
 NAMED = 5  # ids that a warning names
+LOOKS = 20  # failures of one class that are looked at, whether their messages have a dependency
 
 
 class Blocked:
@@ -24,10 +25,14 @@ class Blocked:
 
     Attributes:
         looked_at: queues, with key or dependency, for which it is known whether they ignore those.
+        uncounted: by queue, the classes of errors that failed messages with a dependency, and that the
+            `errors` of its breaker do not include; "" is a failure without an exception.
     """
 
     def __init__(self) -> None:
         self.looked_at: set[tuple[str, Of]] = set()
+        self.uncounted: dict[str, set[str]] = {}
+        self._looks: Counter[tuple[str, str]] = Counter()
         self._warned: OrderedDict[tuple[str, str, str], None] = OrderedDict()
 
     def warn(self, queue: str, ids: Iterable[str]) -> None:
@@ -47,6 +52,17 @@ class Blocked:
                 "one key only",
                 *(queue, new),
             )
+
+    def may_be_uncounted(self, queue: str, kind: str) -> bool:
+        """Whether a failure of this class has to be looked at: it is new, or nothing was found yet."""
+        if kind in self.uncounted.get(queue, ()) or len(self._looks) > MOST:
+            return False
+        self._looks[queue, kind] += 1
+        return self._looks[queue, kind] <= LOOKS
+
+    def note_uncounted(self, queue: str, kind: str) -> None:
+        """Note that failures of this class do not count against a dependency."""
+        self.uncounted.setdefault(queue, set()).add(kind)
 
     def _new(self, queue: str, ids: Iterable[str], why: str) -> str:
         """The ids without an earlier warning of this kind, in words."""

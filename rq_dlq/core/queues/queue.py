@@ -15,6 +15,7 @@ from rq_dlq.core.queues.view_state import Seen
 from rq_dlq.core.steps.indeterminate import Claims, Settlements
 from rq_dlq.core.steps.senders import Senders
 from rq_dlq.errors import InvalidInput
+from rq_dlq.values.counted import Counted
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.fingerprint import chosen
 from rq_dlq.values.names import Address, Naming
@@ -57,7 +58,7 @@ class QueueState(Generic[T]):
         viewed: this is such a member; its tokens name its family.
         takes: the tasks that the program takes; empty: bodies of the codec's type (`taken_of`).
         said: whether sent messages had a key, or a dependency.
-        struck_by: errors that count against a dependency; empty: all that charge a message.
+        counted: the errors that count against a dependency.
         tended: a worker extends the leases of claimed messages, so no extension may make one end sooner.
         confirm: the replicas that must confirm a send; None: no confirmation.
         fingerprint: names the kind of an exception, as the user sees it.
@@ -89,7 +90,7 @@ class QueueState(Generic[T]):
     viewed: bool = False
     takes: Taken = field(default_factory=dict[str, Signature])
     said: set[Of] = field(default_factory=set["Of"])
-    struck_by: tuple[type[BaseException], ...] = ()
+    counted: Counted = field(default_factory=Counted)
     tended: bool = False
     confirm: Confirm | None = None
     fingerprint: Callable[[BaseException], str | None] | None = None

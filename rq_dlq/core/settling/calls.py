@@ -201,6 +201,7 @@ def _settle(
 
 _SETTLED, _SETTLED_BEFORE, _LOST, GONE = 1, 2, 0, -1  # lua/lib/refusal.lua
 _LATER, _UNCHARGED = -2, "uncharged"  # lua/nack.lua
+_CLOSED = "closed"  # lua/ack.lua
 
 
 def _settlement(message_id: str, answer: Any, repeated: bool) -> Settlement:
@@ -209,13 +210,14 @@ def _settlement(message_id: str, answer: Any, repeated: bool) -> Settlement:
     A repeated call that finds its message settled by its own token, or gone, was done the first time.
     """
     if isinstance(answer, bytes):
-        outcome, delay, uncharged, opened = [*answer.decode(errors="replace").split(" ", 3), "", "", ""][:4]
+        outcome, delay, word, name = [*answer.decode(errors="replace").split(" ", 3), "", "", ""][:4]
         return Settlement(
             message_id,
             outcome,  # type: ignore[arg-type]
             int(delay) / 1000 if delay else None,
-            opened,
-            uncharged == _UNCHARGED,
+            opened=name if word == _UNCHARGED else "",
+            uncharged=word == _UNCHARGED,
+            closed=name if word == _CLOSED else "",
         )
     if repeated and answer in {_SETTLED_BEFORE, GONE}:
         return Settlement(message_id, "settled")

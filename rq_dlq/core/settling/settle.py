@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq.core.queues.observers import NO_CAUSE
@@ -11,7 +12,7 @@ from rq_dlq.core.results.results import MOST
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.settling.calls import NO_RESULTS
 from rq_dlq.core.settling.held import held_or_raise
-from rq_dlq.core.settling.outages import counts_against, log_opened
+from rq_dlq.core.settling.outages import log_ended, log_opened, note_uncounted
 from rq_dlq.core.steps.step import CHANGED, CHUNK, CHUNK_BYTES, WINDOW, Batch, Steps, chunks, seed
 from rq_dlq.errors import (
     KnownId,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.failure import Cause
     from rq_dlq.values.leased import Leased
 
+_closed = attrgetter("closed")
 GOLDEN = (
     0.6180339887498949  # by which a script steps from one delay of a batch to the next (lua/lib/judge.lua)
 )
@@ -41,14 +43,18 @@ def ack(
     queue: QueueState[Any], held: Sequence[Held], results: Mapping[str, bytes] = NO_RESULTS
 ) -> Steps[list[Settlement]]:
     """Ack: the messages are done; `results` as for `calls.ack`."""
-    if not results:
-        return _settle(queue, held, settling_calls.ack, CHUNK)
 
     def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
         return settling_calls.ack(keys, chunk, {id_: results[id_] for id_, _ in chunk if id_ in results})
 
-    is_small = sum(map(len, results.values())) <= CHUNK_BYTES
-    return _settle(queue, held, call, CHUNK if is_small else CHUNK_BYTES // MOST)
+    is_small = not results or sum(map(len, results.values())) <= CHUNK_BYTES
+    settling = _settle(
+        queue, held, call if results else settling_calls.ack, CHUNK if is_small else CHUNK_BYTES // MOST
+    )
+    settlements = yield from settling
+    if any(map(_closed, settlements)):
+        yield from log_ended(queue, settlements)
+    return settlements
 
 
 def nack(
@@ -76,7 +82,7 @@ def nack(
     if isinstance(error, queue.redelivery.fatal):
         return (yield from poison(queue, held, error, values=values))
     after = None if delay is None else milliseconds(delay, name="delay")
-    cause, drawn, counts = queue.cause(error, values), seed(), charge and counts_against(queue, error)
+    cause, drawn, counts = queue.cause(error, values), seed(), charge and queue.counted.has(error)
 
     def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
         nonlocal drawn
@@ -89,6 +95,8 @@ def nack(
     settlements = yield from _settle(queue, held, call, error=error, cause=cause)
     if counts:
         log_opened(queue, settlements)
+    elif charge:
+        yield from note_uncounted(queue, held, error)
     return settlements
 
 

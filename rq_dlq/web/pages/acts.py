@@ -50,6 +50,7 @@ OF_QUEUES: Mapping[str, Callable[[QueueStats], str]] = {
     ),
     "resume": lambda stats: f"{many(stats.waiting, 'message')} will be delivered as they are due.",
 }
+OF_DEPENDENCIES = (*OF_QUEUES, "probe")
 CANCEL = "cancel"  # cancels one waiting or leased message
 QUOTED = re.compile(r"""'(?:[^']|'')*'""")  # texts in a condition
 NAMES = re.compile(r"[\w.$\"-]+")
@@ -97,12 +98,13 @@ async def ask(site: Site, request: Request) -> Response:
     if not site.access.write:
         raise HTTPException(403, READ_ONLY)
     queue, verb = await site.queue(request), asked(request, "verb")
-    if verb in OF_QUEUES:
-        lane = Lane.of_form(request.query_params)
+    lane = Lane.of_form(request.query_params)
+    if verb in (OF_DEPENDENCIES if lane and lane.of == "dependency" else OF_QUEUES):
         effect = await lane.effect(queue, verb) if lane else OF_QUEUES[verb](await queue.stats())
+        close = bool(lane and await lane.down(queue, verb))
         return site.page(
-            request, "act.html", queue=queue, verb=verb, title=verb.capitalize(), of_queue=True,
-            lane=lane, effect=effect, wrong="",
+            request, "act.html", queue=queue, verb=verb, title="Close" if close else verb.capitalize(),
+            of_queue=True, lane=lane, close=close, effect=effect, wrong="",
         )  # fmt: skip
     if verb == CANCEL:
         explained = await queue.explain(asked(request, "id"))

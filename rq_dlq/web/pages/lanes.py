@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 
 from rq_dlq.core.choosing.changing import WAITING
+from rq_dlq.core.keyed import outages
+from rq_dlq.values import outage
 from rq_dlq.values.readable import many
 
 if TYPE_CHECKING:
@@ -55,13 +57,29 @@ class Lane:
         """The object that pauses and resumes these messages."""
         return queue.key(self.text) if self.of == "key" else queue.dependency(self.text)
 
+    async def down(self, queue: Queue[Any], verb: str) -> str:
+        """A warning if a resume would close the breaker of a dependency that is down; empty: it would not."""
+        if self.of == "key" or verb != "resume":
+            return ""
+        at, found = await queue._broker._run(outages.read(queue._core, self.text))
+        if found.condition not in {"down", "testing"}:
+            return ""
+        return (
+            f"{outage.what(found, at)}. It probes by itself, and there is nothing to do. If you close it "
+            f"now, {outage.if_closed(at)}"
+        )
+
     async def effect(self, queue: Queue[Any], verb: str) -> str:
         """The effect of the action, in numbers."""
+        if verb == "probe":
+            return f"One of the messages {self} is delivered now. If it succeeds, the others follow."
         quoted = self.text.replace("'", "''")
         chosen = queue.select(where=f"{self.of} = '{quoted}'", places=WAITING, limit=COUNTED)
         waiting = await chosen.count()
         number = f"at least {many(waiting, 'message')}" if waiting == COUNTED else many(waiting, "message")
         if verb == "pause":
             return f"{number} {self} will wait until they are resumed. All others continue."
+        if down := await self.down(queue, verb):
+            return f"{down}. {number} {self} will be delivered, and they may be charged for the outage."
         how = "" if self.of == "key" else ", 32 at first, then as earlier ones succeed"
         return f"{number} {self} will be delivered as they are due{how}."

@@ -65,8 +65,11 @@ async def _counted(site: Site, queue: Queue[Any], given: Mapping[str, str]) -> d
 
 @act
 async def steer(site: Site, request: Request) -> Response:
-    """Pause or resume a queue, or its messages with a key or a dependency."""
-    found, verb = await site.queue(request, "name"), verb_of(request, VERBS, "a queue")
-    lane = Lane.of_form(await request.form())
-    await getattr(lane.among(found) if lane else found, verb)(by=site.by(request))
+    """Pause or resume a queue, or its messages with a key or a dependency; probe a dependency."""
+    form, found = await request.form(), await site.queue(request, "name")
+    lane = Lane.of_form(form)
+    of_dependency = lane is not None and lane.of == "dependency"
+    verb = verb_of(request, (*VERBS, "probe") if of_dependency else VERBS, "a queue")
+    how = {"close": True} if of_dependency and form.get("close") else {}
+    await getattr(lane.among(found) if lane else found, verb)(by=site.by(request), **how)
     return go_to(request, "queue", name=found.name)

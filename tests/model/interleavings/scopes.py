@@ -101,7 +101,9 @@ ELSEWHERE = {
         "of a list that no world has, else as redrive: T4, and behaviour/test_redrives",
     ),
     "mute": "of no message: T4, and behaviour/test_muting",
-    **dict.fromkeys(("cancel", "pause_lane"), "of seats and gates, which no world has: K1, K2, K3 and K6"),
+    **dict.fromkeys(
+        ("cancel", "pause_lane", "probe_lane"), "of seats and gates, which no world has: K1, K2, K3 and K6"
+    ),
     "limit_lane": "of seats, which no world has: K2 and K3",
     "restore": "of messages from outside, dead from the start: T4, and cli/test_exports",
     "delete": "it ends the world: T4, and behaviour/test_delete",

@@ -9,7 +9,6 @@ import pytest
 
 from rq_dlq.core.choosing import calls as choosing_calls
 from rq_dlq.core.managing import calls as managing_calls
-from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.values.key import lane_of
 from tests.model.bench import Bench
 from tests.model.driver import CAUSE
@@ -33,11 +32,11 @@ def passes(bench: Bench) -> int:
 
 
 def blocked(bench: Bench) -> int:
-    return int(bench.raw.zcount(bench.keys["scheduled"], BLOCKED + BANK, BLOCKED + BANK))
+    return int(bench.raw.zcount(bench.keys["scheduled"], BLOCKED + BANK, BLOCKED + BANK + 0.5))
 
 
 def pause(bench: Bench, *, paused: bool = True, name: str = "bank") -> None:
-    call = managing_calls.pause_lane(bench.keys, "dependency", name, paused=paused)
+    call = managing_calls.pause_lane(bench.keys, "dependency", name, paused=paused, close=True)
     assert bench.queue.run(call)
 
 
@@ -55,7 +54,7 @@ def break_down(bench: Bench) -> None:
 
 
 def test_what_comes_back_does_so_by_success(bench: Bench) -> None:
-    """At most 32 at once, whatever time passes; where none of them succeeds, one after the other."""
+    """At most 32 at once, whatever time passes; where none of them succeeds, by probes."""
     configure(bench)
     pause(bench)
     names = [f"m{n:02}" for n in range(AT_ONCE + 8)]
@@ -72,8 +71,9 @@ def test_what_comes_back_does_so_by_success(bench: Bench) -> None:
     assert (passes(bench), blocked(bench)) == (1, 8)
     bench.nack("u", names[0], delay=3_600_000)
     bench.step(1_000)
-    assert claimed(bench, "w") == names[AT_ONCE : AT_ONCE + 1]
-    assert (passes(bench), blocked(bench)) == (1, 7)
+    probes = claimed(bench, "w")
+    assert {names[AT_ONCE], names[-1]} <= {*probes}
+    assert (passes(bench), blocked(bench)) == (len(probes), 8 - len(probes))
 
 
 def test_who_waits_is_woken_for_the_end_of_a_pause(bench: Bench) -> None:
@@ -129,9 +129,11 @@ def gate_of(bench: Bench) -> float | None:
     return at
 
 
-def test_what_is_resumed_while_nobody_waits_is_only_trusted(bench: Bench) -> None:
+def test_what_is_closed_while_nobody_waits_is_only_trusted(bench: Bench) -> None:
     configure(bench)
-    pause(bench)
+    send(bench, "a")
+    bench.claim("t")
+    bench.nack("t", "a", counts=True)
     pause(bench, paused=False)
     lane = json.loads(bench.raw.hget(bench.keys["lanes"], str(BANK)))
     assert "drains" not in lane
@@ -151,7 +153,7 @@ def test_a_probe_that_is_on_its_way_is_looked_for_each_second(bench: Bench) -> N
     """However long the wait for the next one is by then."""
     break_down(bench)
     bench.step(1_000)
-    assert len(claimed(bench, "v")) == 1
+    assert len(claimed(bench, "v")) == 2
     assert gate_of(bench) == bench.clock.now + 2_000
     bench.step(2_000)
     assert claimed(bench, "w") == []
@@ -168,23 +170,6 @@ def test_what_comes_back_goes_on_without_its_gate(bench: Bench) -> None:
     bench.step(1_000)
     claimed(bench, "u")
     assert gate_of(bench) is not None
-
-
-@pytest.mark.parametrize("successes", [2, 5])
-def test_successes_between_failures_count_whoever_fails_again(bench: Bench, successes: int) -> None:
-    """The successes after a failure that is counted anew are those after the failure before it."""
-    configure(bench, distinct=3)
-    done = [f"done{n}" for n in range(successes)]
-    names = ["x", "y", *done, "z"]
-    send(bench, *names)
-    assert claimed(bench, "t") == names
-    for name in "xy":
-        bench.nack("t", name, delay=0, counts=True)
-    bench.settle(settling_calls.ack(bench.keys, [(name, "t") for name in done]))
-    assert claimed(bench, "u") == ["x", "y"]
-    bench.nack("u", "y", delay=0, counts=True)
-    bench.nack("t", "z", delay=0, counts=True)  # the fourth failure
-    assert claimed(bench, "v") == (["y", "z"] if successes > 4 else [])
 
 
 def test_failures_that_are_not_charged_count_as_well(bench: Bench) -> None:

@@ -1,4 +1,5 @@
--- Acks messages: they are done, and are removed. Returns a verdict for each, or only SETTLED if all have it.
+-- Acks messages: they are done, and are removed. Returns a verdict for each, or only SETTLED if all have it; for one of them
+-- `acked`, `closed` and the dependency whose breaker they have closed, if any.
 -- drains
 local with_results = tonumber(ARGV[1]) -- the number of results that precede the items
 -- items from ARGV[2]: held (lib/settled; before them the id and the result of each that has one)
@@ -10,7 +11,7 @@ local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], K
 local dead, expired, leases, claims, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local settings, wake, outcomes, acked_ids, redrives = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local audit, seats, gates, lanes, strikes = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
-local results, result_times, slots = KEYS[21], KEYS[22], KEYS[23]
+local results, result_times, slots, runs = KEYS[21], KEYS[22], KEYS[23], KEYS[24]
 -- A setting that is JSON, as a table; an empty one if it cannot be read, since that must not stop the queue.
 local function read_json(text)
   local decoded, value = pcall(cjson.decode, text or '')
@@ -22,10 +23,12 @@ end
 --   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
 --   by: the operator who paused it, as JSON; nil: a handler did (lib/pause_key), or an earlier version
 --   limit: how many messages of a key may hold a seat, if that differs from the rule
---   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
---   waited at the last one; dead: ids of the messages that died in the window that opened it
---   drains: since when success lets its messages in; trusts: until when failures do not open it, since an operator resumed
---   it
+--   open: since when its breaker is; probe: when the next probe is due; probes: how many there were; wait: milliseconds
+--   after it until another one; idle: no message waited at the last one; hung: since when a call that was let through hangs
+--   (lib/end_pass); error: the newest, the first cell of a cause
+--   died, dead: how many messages died of the failures that opened it, and the ids of the newest of them
+--   drains: since when success lets its messages in; drain: when the next step of that is due; most: how many messages were
+--   acked by the last ack of one of them; trusts: until when failures do not open it, since an operator closed it
 local lanes_read = {}
 
 local function read_lane(number)
@@ -462,6 +465,10 @@ end
 local function let_in(...)
   due_first()
   if not made then
+    -- A parked message that failed as a probe is behind the others of its lane: this follows the lane in its score in
+    -- `scheduled`. So the lane of a dependency is a range of two scores, wherever its messages are read or counted. In `seats`
+    -- it follows the lane in the score of a pass whose call did not end in time (lib/end_pass).
+    local TRIED = '.5'
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end
@@ -765,7 +772,9 @@ local function let_in(...)
         free = math.min(free, MOST - count)
         if free > 0 then
           local score = digits(BLOCKED + lane)
-          local found = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', free == 1 and '1' or digits(free))
+          local found = redis.call(
+            'ZRANGEBYSCORE', scheduled, score, score .. TRIED, 'LIMIT', '0', free == 1 and '1' or digits(free)
+          )
           for at = 1, #found do
             count = count + 1
             rows[count], ids[count], lane_of[count], seat_of[count] = found[at], id_of(found[at]), lane, seat
@@ -942,13 +951,14 @@ if #settled > 0 then
   -- Removes messages that were acked, and counts them. Statements, as in lib/chosen.
   --   ids, texts: the messages, and their states before the ack
   --   given: id → its result (lib/kept)
+  --   back: the dependency whose breaker this closed; nil: none
   local WORDLESS = 75 -- bytes; a state with the field of a redrive (lib/bring_back) is longer, most others are not
   local values = redis.call(
     'HMGET', settings, 'outcomes', 'dedup_window', 'per_key', 'breaker', 'gated', 'results', 'results_bytes'
   )
   local noted, dedup_window, per_key, gated = values[1], values[2], values[3], values[5]
-  local acked, note, heads, once_gone, successes, probes
-  if (values[4] or gated) and redis.call('EXISTS', strikes, lanes) > 0 then
+  local acked, back, note, heads, once_gone, successes, probes, firsts
+  if (values[4] or gated) and redis.call('EXISTS', strikes, lanes, runs) > 0 then
     local EXPIRES = 0x10
     local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
@@ -982,14 +992,18 @@ if #settled > 0 then
       local _, needs = lanes_of(record or '')
       return needs
     end
-    -- Reads acked messages before they are removed: how many needed each dependency, and for each one that is down, whether one
-    -- of them was a probe. Statements, as in lib/chosen: while messages fail, each ack runs them. Functions for a dependency
-    -- that is down are defined only then.
-    local succeeded, needs, probed = {}, {}, {}
+    -- Reads acked messages before they are removed: how many needed each dependency, and of these how many succeeded at their
+    -- first attempts; and for each dependency that is down, whether one of them was a probe. Statements, as in lib/chosen: while
+    -- messages fail, each ack runs them. Functions for a dependency that is down are defined only then.
+    local succeeded, first_tried, needs, probed = {}, {}, {}, {}
+    local UNCHARGED = '^%S+ %S+ %d+ %d+ 0 '
     for n, id in ipairs(ids) do
       local number = needs_of(id, texts[n])
       if number then
         succeeded[number], needs[n] = (succeeded[number] or 0) + 1, number
+        if texts[n]:find(UNCHARGED) and not texts[n]:find(' struck=', 1, true) then
+          first_tried[number] = (first_tried[number] or 0) + 1
+        end
       end
     end
     if gated then
@@ -1000,7 +1014,7 @@ if #settled > 0 then
         probed[dependency] = probed[dependency] or lane and lane.open and redis.call('ZSCORE', seats, PASS .. ids[n]) or nil
       end
     end
-    successes, probes = succeeded, probed
+    successes, probes, firsts = succeeded, probed, first_tried
   end
   if noted or dedup_window then
     local clock = redis.call('TIME')
@@ -1435,6 +1449,7 @@ if #settled > 0 then
           passes[n] = PASS .. id
         end
         redis.call('ZREM', seats, unpack(passes))
+        redis.call('ZREM', gates, unpack(passes))
       end
       end_passes(ids)
     end
@@ -1450,15 +1465,15 @@ if #settled > 0 then
     local function digits(number)
       return string.format(WHOLE, number)
     end
-    -- Counts the successes of dependencies with recent failures.
-    --   successes, probed: from lib/succeeded
-    local function count_successes(successes, probed, gated)
+    -- Counts the successes of dependencies that have failed lately, and ends their runs. Returns the name of a dependency whose
+    -- breaker that closed; nil: of none.
+    --   successes, firsts, probed: from lib/succeeded; batch: how many messages were acked
+    local function count_successes(successes, firsts, probed, gated, batch)
+      local back
       for dependency, times in pairs(successes) do
-        local name = digits(dependency) .. ' acks'
-        if redis.call('HEXISTS', strikes, name) == 1 then
-          redis.call('HINCRBY', strikes, name, times)
-        end
-        if gated then
+        local name = digits(dependency)
+        redis.call('HDEL', runs, name)
+        if firsts[dependency] and redis.call('HEXISTS', strikes, name) == 1 then
           local clock = redis.call('TIME')
           local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
           local FIELDS = {
@@ -1485,12 +1500,95 @@ if #settled > 0 then
             probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
             longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
           }
-          -- Writes the special state of a lane (lib/read_lane), and when an event of the lane is due; nil: none any more, but for a
-          -- limit of its own.
+          -- The share of failures of a dependency: for each sixth of `breaker.within` a line of how many messages failed, and how many
+          -- succeeded, at their first attempts. Successes count only while there are failures.
+          --   SLOT FIRST FAILURES SUCCESSES: the number of the sixth, and when the first failed in it (0: none did)
+          -- `strikes` expires with the last window.
+          local SLOTS = 6
+          local LINE = '(%d+) (%d+) (%d+) (%d+)'
+          local slot = math.floor(now / math.max(breaker.within / SLOTS, 1))
+
+          -- The lines of the window, the oldest first, and whether there were none.
+          local function read_window(name)
+            local lines = {}
+            for number, first, failures, successes in (redis.call('HGET', strikes, name) or ''):gmatch(LINE) do
+              number = tonumber(number)
+              if number > slot - SLOTS and number <= slot then
+                lines[#lines + 1] = {
+                  slot = number, first = tonumber(first), failures = tonumber(failures), successes = tonumber(successes),
+                }
+              end
+            end
+            return lines, #lines == 0
+          end
+
+          -- failures, successes: how many more
+          local function add_to_window(name, lines, failures, successes)
+            local last, texts = lines[#lines], {}
+            if not last or last.slot ~= slot then
+              last = { slot = slot, first = 0, failures = 0, successes = 0 }
+              lines[#lines + 1] = last
+            end
+            last.first = last.first == 0 and failures > 0 and now or last.first
+            last.failures, last.successes = last.failures + failures, last.successes + successes
+            for n, line in ipairs(lines) do
+              texts[n] = string.format('%.0f %.0f %d %d', line.slot, line.first, line.failures, line.successes)
+            end
+            redis.call('HSET', strikes, name, table.concat(texts, '\n'))
+            redis.call('PEXPIRE', strikes, breaker.within)
+          end
+          add_to_window(name, read_window(name), 0, firsts[dependency])
+        end
+        if gated then
+          local clock = redis.call('TIME')
+          local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+          local FIELDS = {
+            redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+          }
+          local found
+          local function setting(name)
+            found = found or redis.call(
+              'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+              'narrowed'
+            )
+            return found[FIELDS[name]]
+          end
+          local said = setting('breaker') or ''
+          local breaker = {
+            distinct = tonumber(said:match('^distinct=(%d+) ') or nil) or math.huge,
+            within = tonumber(said:match(' within=(%d+)ms') or nil) or 0,
+            share = tonumber(said:match(' share=([%d.]+)') or nil) or 1,
+            probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
+            longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
+          }
+          local TRIED = '.5'
+          -- Reads the lane of a dependency: how many messages wait in it; and the first rows, those that failed as probes last.
+          local SPARE = 20 -- more rows that it reads, in place of those that are not let through (I9)
+
+          local function count_parked(number)
+            local score = digits(BLOCKED + number)
+            return redis.call('ZCOUNT', scheduled, score, score .. TRIED)
+          end
+
+          local function parked_rows(number, count)
+            local score = digits(BLOCKED + number)
+            return redis.call('ZRANGEBYSCORE', scheduled, score, score .. TRIED, 'LIMIT', 0, count + SPARE)
+          end
+          -- Writes the special state of a lane (lib/read_lane), and when its next event is due: a probe, a step of the drain, the end of
+          -- a pause, or of the trust of an operator. nil: it has none any more, but for a limit of its own.
+
+          -- When its next event is due; nil: none is. A pause ends only by its own time.
+          local function next_event(lane)
+            if lane.paused then
+              return lane.ends
+            end
+            return lane.open and (lane.probe or now) or lane.drains and (lane.drain or now) or lane.trusts
+          end
+
           local function write_lane(number, lane)
             local name, before = string.format('%.0f', number), lanes_read[number]
             lane = lane or before and before.limit and { of = before.of, name = before.name, limit = before.limit } or nil
-            local is_closed_at_times = lane and (lane.paused or lane.open or lane.due)
+            local is_closed_at_times = lane and (lane.paused or lane.open or lane.drains or lane.trusts)
             if lane and not is_closed_at_times and not lane.limit then
               lane = nil
             end
@@ -1506,12 +1604,22 @@ if #settled > 0 then
             if lane.limit then
               redis.call('HSET', settings, 'limited', 1)
             end
+            lane.due = is_closed_at_times and next_event(lane) or nil
             if lane.due then
               redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
             else
               redis.call('ZREM', gates, name)
             end
             redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it is in force
+          end
+          -- The longest wait until the next probe of a dependency, milliseconds: `breaker.longest`, twice as long for each call that
+          -- was let through and did not end in that time, at most an hour. And how many such calls there are.
+          --   name: its lane, as text
+          local HOUR = 3600000
+
+          local function hung_wait(name)
+            local hung = redis.call('ZCOUNT', seats, name .. TRIED, name .. TRIED)
+            return hung == 0 and breaker.longest or math.min(breaker.longest * 2 ^ hung, HOUR), hung
           end
           local PASS = '\1'
           local function id_of(member)
@@ -1783,9 +1891,9 @@ if #settled > 0 then
             end
           end
           -- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has or gets a seat of its key,
-          -- otherwise it waits for that in the lane of its key. Record and state are checked, as in lib/let_in.
-          --   count: the most that it lets through; first: where in the lane it begins
-          local SPARE = 20 -- more rows that it reads, in place of those that are not let through (I9)
+          -- otherwise it waits for that in the lane of its key. Record and state are checked, as in lib/let_in. A pass ends in time
+          -- (lib/end_pass): `gates` has when. Returns how many it let through.
+          --   rows: of the lane; count: the most that it lets through
 
           -- Whether the message may be ready now; if not, also the lane of its key.
           local function has_seat(id, row, record)
@@ -1796,21 +1904,19 @@ if #settled > 0 then
             return false, lane
           end
 
-          local function let_through(number, count, first)
-            local score, through = digits(BLOCKED + number), 0
-            if count < 1 then
-              return
-            end
-            for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', first, count + SPARE)) do
+          local function let_through(number, rows, count)
+            local through, seen = 0, {}
+            for _, row in ipairs(rows) do
               local id = id_of(row)
-              local record = redis.call('HGET', messages, id)
-              if through == count then
+              local record = not seen[row] and redis.call('HGET', messages, id)
+              if through >= count then
                 break
-              elseif not is_blocked_row(row, id, redis.call('HGET', states, id), record) then
+              elseif not seen[row] and not is_blocked_row(row, id, redis.call('HGET', states, id), record) then
                 redis.call('ZREM', scheduled, row)
-              else
+              elseif not seen[row] then
                 local seated, lane = has_seat(id, row, record)
                 if seated then
+                  redis.call('ZADD', gates, digits(now + breaker.longest), PASS .. id) -- first: no pass is without an end
                   redis.call('ZADD', seats, number, PASS .. id)
                   redis.call('ZADD', ready, score_of(9 - row:byte(), now), row)
                   redis.call('ZREM', scheduled, row)
@@ -1820,26 +1926,33 @@ if #settled > 0 then
                   redis.call('ZREM', seats, id) -- with ordered keys it kept one
                 end
               end
+              seen[row] = true
             end
             if through > 0 then
               wake_one()
             end
+            return through
           end
-          -- Lets in messages of a dependency that is up again, never more than 32 at a time, so that other messages do not wait
-          -- behind a flood. When none is blocked and none is ready or being processed, the drain ends.
+          -- Lets in messages of a dependency that is up again, never more than 32 at a time, or as many as the last batch that
+          -- succeeded had, so that other messages do not wait behind a flood. If none is out any more, it goes on by probes
+          -- (lib/pass_gates). When none is blocked, and none is ready or being processed, the drain ends.
           --   count: the most messages that this call lets in
           local AT_ONCE = 32 -- ready or being processed
 
           local function drain(number, lane, count)
-            local score = digits(BLOCKED + number)
-            let_through(number, math.max(0, math.min(count, AT_ONCE - redis.call('ZCOUNT', seats, number, number))), 0)
-            local waiting = redis.call('ZCOUNT', scheduled, score, score)
-            if waiting + redis.call('ZCOUNT', seats, number, number) > 0 then
-              lane.due = now + breaker.probe
-            elseif lane.trusts and lane.trusts > now then
-              lane.drains, lane.due = nil, lane.trusts
+            local name = digits(number)
+            local room = math.max(AT_ONCE, lane.most or 0) - redis.call('ZCOUNT', seats, name, name)
+            count = math.max(0, math.min(count, room))
+            if count > 0 then
+              let_through(number, parked_rows(number, count), count)
+            end
+            local waiting, out = count_parked(number), redis.call('ZCOUNT', seats, name, name)
+            local longest, hung = hung_wait(name)
+            lane.hung = hung > 0 and lane.hung or nil
+            if waiting + out + hung > 0 then
+              lane.drain = now + (out == 0 and hung > 0 and (waiting > 0 and longest or breaker.longest) or breaker.probe)
             else
-              lane = nil
+              lane.drains, lane.drain, lane.most = nil, nil, nil
             end
             write_lane(number, lane)
           end
@@ -1852,24 +1965,33 @@ if #settled > 0 then
             redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and created again
           end
           -- The success of a probe closes the breaker of its dependency; this success and each that follows let in two more messages.
-          local function come_back(number, lane, acks)
-            if lane.open then
-              note_audit('closed', '"breaker"', '', 'chosen', 'dependency ' .. lane.name)
-              lane.open, lane.dead, lane.drains, lane.due = nil, nil, now, now + breaker.probe
-              write_lane(number, lane) -- first: while the breaker is open, only one message has a pass
+          -- Returns the name of the dependency, if it was closed.
+          --   acks: how many of its messages have succeeded; batch: how many messages were acked with them
+          local MOST = 1000 -- of a batch (I9)
+
+          local function come_back(number, lane, acks, batch)
+            local closed = lane.open and lane.name
+            lane.most = math.min(batch, MOST)
+            if closed then
+              note_audit('closed', '"breaker"', '', 'number', count_parked(number), 'chosen', 'dependency ' .. lane.name)
+              lane.open, lane.probe, lane.probes, lane.wait, lane.idle, lane.dead, lane.died, lane.error = nil, nil, nil, nil, nil, nil, nil, nil
+              lane.drains, lane.drain = now, now + breaker.probe
+              write_lane(number, lane) -- first: while the breaker is open, only probes have a pass
             end
             if not lane.paused then
               drain(number, lane, 2 * acks)
             end
+            return closed
           end
           local lane = read_lane(dependency)
-          if lane and (lane.open and probed[dependency] or lane.drains and not lane.paused) then
-            come_back(dependency, lane, times)
+          if lane and (lane.open and probed[dependency] or lane.drains) then
+            back = come_back(dependency, lane, times, batch) or back
           end
         end
       end
+      return back
     end
-    count_successes(successes, probes, gated)
+    back = count_successes(successes, firsts, probes, gated, #ids)
   end
   if noted then
     note(ids, heads, texts)
@@ -1898,6 +2020,12 @@ if #settled > 0 then
     end
   end
   let_go(let)
+  for n, verdict in ipairs(back and verdicts or {}) do
+    if verdict == SETTLED then
+      verdicts[n] = 'acked  closed ' .. back
+      return verdicts
+    end
+  end
 elseif next(let) then
   local function let_go(counts)
     for token, count in pairs(counts) do

@@ -14,8 +14,8 @@ local seed, default_policy, lapse_error = ARGV[12], ARGV[13], ARGV[14]
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, wake, alarm, outcomes = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local groups, redrives, seats, tended, gates = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
-local lanes, results, result_times, slots = KEYS[21], KEYS[22], KEYS[23], KEYS[24]
+local groups, redrives, audit, seats, tended = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
+local gates, lanes, results, result_times, slots = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
 -- The server's clock in whole milliseconds, read once per script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -70,10 +70,12 @@ end
 --   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
 --   by: the operator who paused it, as JSON; nil: a handler did (lib/pause_key), or an earlier version
 --   limit: how many messages of a key may hold a seat, if that differs from the rule
---   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
---   waited at the last one; dead: ids of the messages that died in the window that opened it
---   drains: since when success lets its messages in; trusts: until when failures do not open it, since an operator resumed
---   it
+--   open: since when its breaker is; probe: when the next probe is due; probes: how many there were; wait: milliseconds
+--   after it until another one; idle: no message waited at the last one; hung: since when a call that was let through hangs
+--   (lib/end_pass); error: the newest, the first cell of a cause
+--   died, dead: how many messages died of the failures that opened it, and the ids of the newest of them
+--   drains: since when success lets its messages in; drain: when the next step of that is due; most: how many messages were
+--   acked by the last ack of one of them; trusts: until when failures do not open it, since an operator closed it
 local lanes_read = {}
 
 local function read_lane(number)
@@ -507,6 +509,10 @@ end
 local function let_in(...)
   due_first()
   if not made then
+    -- A parked message that failed as a probe is behind the others of its lane: this follows the lane in its score in
+    -- `scheduled`. So the lane of a dependency is a range of two scores, wherever its messages are read or counted. In `seats`
+    -- it follows the lane in the score of a pass whose call did not end in time (lib/end_pass).
+    local TRIED = '.5'
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end
@@ -808,7 +814,9 @@ local function let_in(...)
         free = math.min(free, MOST - count)
         if free > 0 then
           local score = digits(BLOCKED + lane)
-          local found = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', free == 1 and '1' or digits(free))
+          local found = redis.call(
+            'ZRANGEBYSCORE', scheduled, score, score .. TRIED, 'LIMIT', '0', free == 1 and '1' or digits(free)
+          )
           for at = 1, #found do
             count = count + 1
             rows[count], ids[count], lane_of[count], seat_of[count] = found[at], id_of(found[at]), lane, seat
@@ -1041,14 +1049,11 @@ if lapsed + fallen_due + outlived > 0 then
     end
     return tonumber(state.more:match(' expires=(%d+)') or nil)
   end
-  -- Precedes, in `seats`, the id of a message that was let through the gate of its dependency; no id has this byte.
-  local PASS = '\1'
   -- The only way a message gets a row in an index, except where many move together, as in lib/sent and lib/promote. The new
   -- row is written first, then the state, which takes effect; the caller removes the old row last (lib/leave). A script that
   -- is cut off leaves at worst a row that the state contradicts, and the next script that reads the row removes it (I9).
   -- Returns the new row: its index and its member.
-  --   waits: until state.due; a score: in the lane where it is blocked. The due time alone cannot tell: after the clock
-  --   stepped back, a message that was ready may be due in the future.
+  --   waits: until state.due, which alone cannot tell, since the clock may step back; a score: in the lane where it is blocked
   --   rest: when the rest of a dead or expired message ends (lib/past_resting); nil: it does not rest
   --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
   -- With a rule for keys, a message with a key is ready only with a seat, otherwise blocked (lib/seated_or_blocked).
@@ -1258,7 +1263,18 @@ if lapsed + fallen_due + outlived > 0 then
       count_redriven(died_again, 'died')
     end
     if head.needs and setting('gated') then
-      redis.call('ZREM', seats, PASS .. id) -- the pass that let it through (lib/let_through)
+      -- Precedes, in `seats`, the id of a message that was let through the gate of its dependency; no id has this byte.
+      local PASS = '\1'
+      -- Ends the passes of messages that were let through the gate of their dependency.
+      local function end_passes(ids)
+        local passes = {}
+        for n, id in ipairs(ids) do
+          passes[n] = PASS .. id
+        end
+        redis.call('ZREM', seats, unpack(passes))
+        redis.call('ZREM', gates, unpack(passes))
+      end
+      end_passes({ id })
     end
     if in_lane then
       give_back(id, state, waits or index == scheduled)
@@ -1533,13 +1549,14 @@ if lapsed + fallen_due + outlived > 0 then
         redis.call('HDEL', history, unpack(ids))
         redis.call('HDEL', states, unpack(ids)) -- last: by the state a sweep sees that a script was cut off
         if gated then
-          -- Ends the passes of messages that were let through the gate of their dependency.
+          local PASS = '\1'
           local function end_passes(ids)
             local passes = {}
             for n, id in ipairs(ids) do
               passes[n] = PASS .. id
             end
             redis.call('ZREM', seats, unpack(passes))
+            redis.call('ZREM', gates, unpack(passes))
           end
           end_passes(ids)
         end
@@ -1648,7 +1665,7 @@ if lapsed + fallen_due + outlived > 0 then
     if delay > 0 then -- without a delay it returns to its old position (I8)
       state.due = due_in(delay, head)
     end
-    put(id, state, head, delay > 0)
+    put(id, state, head, failure.place or delay > 0)
     outcome('redelivered', id, head, state, delay, failure)
     return 'redelivered ' .. delay
   end
@@ -1755,12 +1772,14 @@ if lapsed + fallen_due + outlived > 0 then
         redis.call('HDEL', history, unpack(ids))
         redis.call('HDEL', states, unpack(ids)) -- last: by the state a sweep sees that a script was cut off
         if gated then
+          local PASS = '\1'
           local function end_passes(ids)
             local passes = {}
             for n, id in ipairs(ids) do
               passes[n] = PASS .. id
             end
             redis.call('ZREM', seats, unpack(passes))
+            redis.call('ZREM', gates, unpack(passes))
           end
           end_passes(ids)
         end
@@ -1835,6 +1854,25 @@ if lapsed + fallen_due + outlived > 0 then
     local failure = { charge = true, consumer = consumer, error = lapse_error, of_batch = kind == 'batch' }
     if failure.of_batch or kind == 'worker' and state.lapsed == 0 then
       failure.charge, failure.delay, failure.forgiven = false, 0, true
+    end
+    if head.needs and setting('gated') then
+      local function is_closed(number)
+        local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
+        return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
+      end
+      local PASS = '\1'
+      -- A failure, or a lapse, of a message that needs a closed dependency is neither charged nor delayed. If the message was let
+      -- through, it goes behind the others of its lane, so that neither bad heads nor bad newcomers fail every probe.
+      --   failure: from lib/judge
+      local function spare(id, number, failure)
+        failure.charge, failure.delay = false, 0
+        if redis.call('ZSCORE', seats, PASS .. id) then
+          failure.place = BLOCKED + number + 0.5 -- lib/TRIED
+        end
+      end
+      if is_closed(head.needs) then
+        spare(id, head.needs, failure)
+      end
     end
     if failure.forgiven and state.part == 'live' and head.lane and setting('per_key') then
       local LONGEST = 2 ^ 42 -- milliseconds
@@ -2245,12 +2283,22 @@ if part == 'live' then
           )
           return found[FIELDS[name]]
         end
-        -- Writes the special state of a lane (lib/read_lane), and when an event of the lane is due; nil: none any more, but for a
-        -- limit of its own.
+        local PASS = '\1'
+        -- Writes the special state of a lane (lib/read_lane), and when its next event is due: a probe, a step of the drain, the end of
+        -- a pause, or of the trust of an operator. nil: it has none any more, but for a limit of its own.
+
+        -- When its next event is due; nil: none is. A pause ends only by its own time.
+        local function next_event(lane)
+          if lane.paused then
+            return lane.ends
+          end
+          return lane.open and (lane.probe or now) or lane.drains and (lane.drain or now) or lane.trusts
+        end
+
         local function write_lane(number, lane)
           local name, before = string.format('%.0f', number), lanes_read[number]
           lane = lane or before and before.limit and { of = before.of, name = before.name, limit = before.limit } or nil
-          local is_closed_at_times = lane and (lane.paused or lane.open or lane.due)
+          local is_closed_at_times = lane and (lane.paused or lane.open or lane.drains or lane.trusts)
           if lane and not is_closed_at_times and not lane.limit then
             lane = nil
           end
@@ -2266,6 +2314,7 @@ if part == 'live' then
           if lane.limit then
             redis.call('HSET', settings, 'limited', 1)
           end
+          lane.due = is_closed_at_times and next_event(lane) or nil
           if lane.due then
             redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
           else
@@ -2314,7 +2363,28 @@ if part == 'live' then
         local function digits(number)
           return string.format(WHOLE, number)
         end
-        local PASS = '\1'
+        local TRIED = '.5'
+        -- The longest wait until the next probe of a dependency, milliseconds: `breaker.longest`, twice as long for each call that
+        -- was let through and did not end in that time, at most an hour. And how many such calls there are.
+        --   name: its lane, as text
+        local HOUR = 3600000
+
+        local function hung_wait(name)
+          local hung = redis.call('ZCOUNT', seats, name .. TRIED, name .. TRIED)
+          return hung == 0 and breaker.longest or math.min(breaker.longest * 2 ^ hung, HOUR), hung
+        end
+        -- Reads the lane of a dependency: how many messages wait in it; and the first rows, those that failed as probes last.
+        local SPARE = 20 -- more rows that it reads, in place of those that are not let through (I9)
+
+        local function count_parked(number)
+          local score = digits(BLOCKED + number)
+          return redis.call('ZCOUNT', scheduled, score, score .. TRIED)
+        end
+
+        local function parked_rows(number, count)
+          local score = digits(BLOCKED + number)
+          return redis.call('ZRANGEBYSCORE', scheduled, score, score .. TRIED, 'LIMIT', 0, count + SPARE)
+        end
         local function id_of(member)
           return member:sub(member:byte(1) < 16 and 9 or 3)
         end
@@ -2561,9 +2631,9 @@ if part == 'live' then
           end
         end
         -- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has or gets a seat of its key,
-        -- otherwise it waits for that in the lane of its key. Record and state are checked, as in lib/let_in.
-        --   count: the most that it lets through; first: where in the lane it begins
-        local SPARE = 20 -- more rows that it reads, in place of those that are not let through (I9)
+        -- otherwise it waits for that in the lane of its key. Record and state are checked, as in lib/let_in. A pass ends in time
+        -- (lib/end_pass): `gates` has when. Returns how many it let through.
+        --   rows: of the lane; count: the most that it lets through
 
         -- Whether the message may be ready now; if not, also the lane of its key.
         local function has_seat(id, row, record)
@@ -2574,21 +2644,19 @@ if part == 'live' then
           return false, lane
         end
 
-        local function let_through(number, count, first)
-          local score, through = digits(BLOCKED + number), 0
-          if count < 1 then
-            return
-          end
-          for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', first, count + SPARE)) do
+        local function let_through(number, rows, count)
+          local through, seen = 0, {}
+          for _, row in ipairs(rows) do
             local id = id_of(row)
-            local record = redis.call('HGET', messages, id)
-            if through == count then
+            local record = not seen[row] and redis.call('HGET', messages, id)
+            if through >= count then
               break
-            elseif not is_blocked_row(row, id, redis.call('HGET', states, id), record) then
+            elseif not seen[row] and not is_blocked_row(row, id, redis.call('HGET', states, id), record) then
               redis.call('ZREM', scheduled, row)
-            else
+            elseif not seen[row] then
               local seated, lane = has_seat(id, row, record)
               if seated then
+                redis.call('ZADD', gates, digits(now + breaker.longest), PASS .. id) -- first: no pass is without an end
                 redis.call('ZADD', seats, number, PASS .. id)
                 redis.call('ZADD', ready, score_of(9 - row:byte(), now), row)
                 redis.call('ZREM', scheduled, row)
@@ -2598,26 +2666,33 @@ if part == 'live' then
                 redis.call('ZREM', seats, id) -- with ordered keys it kept one
               end
             end
+            seen[row] = true
           end
           if through > 0 then
             wake_one()
           end
+          return through
         end
-        -- Lets in messages of a dependency that is up again, never more than 32 at a time, so that other messages do not wait
-        -- behind a flood. When none is blocked and none is ready or being processed, the drain ends.
+        -- Lets in messages of a dependency that is up again, never more than 32 at a time, or as many as the last batch that
+        -- succeeded had, so that other messages do not wait behind a flood. If none is out any more, it goes on by probes
+        -- (lib/pass_gates). When none is blocked, and none is ready or being processed, the drain ends.
         --   count: the most messages that this call lets in
         local AT_ONCE = 32 -- ready or being processed
 
         local function drain(number, lane, count)
-          local score = digits(BLOCKED + number)
-          let_through(number, math.max(0, math.min(count, AT_ONCE - redis.call('ZCOUNT', seats, number, number))), 0)
-          local waiting = redis.call('ZCOUNT', scheduled, score, score)
-          if waiting + redis.call('ZCOUNT', seats, number, number) > 0 then
-            lane.due = now + breaker.probe
-          elseif lane.trusts and lane.trusts > now then
-            lane.drains, lane.due = nil, lane.trusts
+          local name = digits(number)
+          local room = math.max(AT_ONCE, lane.most or 0) - redis.call('ZCOUNT', seats, name, name)
+          count = math.max(0, math.min(count, room))
+          if count > 0 then
+            let_through(number, parked_rows(number, count), count)
+          end
+          local waiting, out = count_parked(number), redis.call('ZCOUNT', seats, name, name)
+          local longest, hung = hung_wait(name)
+          lane.hung = hung > 0 and lane.hung or nil
+          if waiting + out + hung > 0 then
+            lane.drain = now + (out == 0 and hung > 0 and (waiting > 0 and longest or breaker.longest) or breaker.probe)
           else
-            lane = nil
+            lane.drains, lane.drain, lane.most = nil, nil, nil
           end
           write_lane(number, lane)
         end
@@ -2628,8 +2703,9 @@ if part == 'live' then
         local function reopen(number, lane)
           lane.paused, lane.ends, lane.by, lane.open = nil, nil, nil, nil
           if lane.of == 'dependency' then
-            lane.drains, lane.due = now, now + breaker.probe
-            write_lane(number, lane) -- first: while it is open, only one message has a pass
+            lane.probe, lane.probes, lane.wait, lane.idle, lane.dead, lane.died, lane.error = nil, nil, nil, nil, nil, nil, nil
+            lane.drains, lane.drain = lane.drains or now, now + breaker.probe
+            write_lane(number, lane) -- first: while it is open, only probes have a pass
             drain(number, lane, AT_FIRST)
             return
           end
@@ -2645,45 +2721,135 @@ if part == 'live' then
             redis.call('ZADD', scheduled, unpack(due))
           end
         end
-        -- Lets one message of a dependency through whose breaker is open, if none is on its way: each time another of the first
-        -- twenty, so that no message keeps it open. The wait until the next one doubles. If no message waits twice in a row, the
-        -- breaker is closed.
-        local FIRST = 20
+        -- Lets messages of a dependency through to test it: the first of its lane, its newest, and any one, so that neither bad heads
+        -- nor bad newcomers can keep its breaker open. Returns how many.
+        --   count: three, or fewer: each time another one of them comes first; any: which one, from 0 to 1
+        local function let_probe(number, lane, count, any)
+          local first = digits(BLOCKED + number)
+          local last = first .. TRIED
+          local head = redis.call('ZRANGEBYSCORE', scheduled, first, last, 'LIMIT', 0, 1)[1]
+          if not head then
+            return 0
+          end
+          local newest = redis.call('ZRANGE', scheduled, first, first, 'BYSCORE', 'REV', 'LIMIT', 0, 1)[1]
+          local rank = redis.call('ZRANK', scheduled, head) + math.floor(any * count_parked(number))
+          local three = {
+            head, newest or redis.call('ZRANGE', scheduled, last, last, 'BYSCORE', 'REV', 'LIMIT', 0, 1)[1],
+            redis.call('ZRANGE', scheduled, rank, rank)[1],
+          }
+          local turn = (lane.probes or 0) % 3
+          local rows = { three[turn + 1], three[(turn + 1) % 3 + 1], three[(turn + 2) % 3 + 1] }
+          lane.probes = (lane.probes or 0) + 1
+          write_lane(number, lane)
+          local through = let_through(number, rows, count)
+          return through > 0 and through or let_through(number, parked_rows(number, 1), 1) -- those were not there any more
+        end
+        -- Records an act of an operator, or one that an operator had ordered; a queue keeps the newest thousand notes.
+        --   did: the act, in a word; by: the operator, as JSON; user: the Redis user; then more names and values
+        local MOST_NOTES = '1000'
+
+        local function note_audit(did, by, user, ...)
+          redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+          redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and created again
+        end
+        -- Tests a dependency whose breaker is open, if no message is on its way. The wait until the next probe doubles. Beside calls
+        -- that hang, one message comes instead of three, and later (lib/hung_wait). If no message waits twice in a row, and none
+        -- hangs, the breaker is closed.
+        local AT_A_TIME = 3
 
         local function probe(number, lane)
-          local score = digits(BLOCKED + number)
-          local waiting = redis.call('ZCOUNT', scheduled, score, score)
-          local wait = math.min(lane.wait or breaker.probe, breaker.longest)
-          lane.due = now + wait
-          if redis.call('ZCOUNT', seats, number, number) > 0 then
-            lane.due = now + breaker.probe
-          elseif waiting > 0 then
-            let_through(number, 1, lane.probes % math.min(FIRST, waiting))
-            lane.probes, lane.wait, lane.idle = lane.probes + 1, 2 * wait, nil
-          elseif lane.idle then
+          local name, wait = digits(number), math.min(lane.wait or breaker.probe, breaker.longest)
+          local longest, hung = hung_wait(name)
+          lane.probe = now + (hung > 0 and longest or wait)
+          lane.hung = hung > 0 and lane.hung or nil
+          if redis.call('ZCOUNT', seats, name, name) > 0 then
+            lane.probe = now + breaker.probe
+          elseif count_parked(number) > 0 then
+            lane.wait, lane.idle = 2 * wait, nil
+            let_probe(number, lane, hung > 0 and 1 or AT_A_TIME, tonumber(seed))
+          elseif lane.idle and hung == 0 then
+            note_audit('closed', '"breaker"', '', 'number', 0, 'chosen', 'dependency ' .. lane.name)
             lane = nil
           else
-            lane.idle, lane.due = true, now + breaker.longest
+            lane.idle, lane.probe = true, now + longest
           end
           write_lane(number, lane)
         end
-        -- Handles due events of lanes: a probe, the end of a pause, or of the time in which failures do not open a breaker.
-        local LANES = 10 -- lanes per call (I9)
+        -- Ends a pass that has been out for `breaker.longest`, so that a call that hangs keeps no dependency closed. Such a call may
+        -- go on; its pass no longer counts among those that are out. The more such calls there are, the later the next probe comes:
+        -- otherwise they would take all workers. A message that nobody has claimed in that time waits again.
+        --   member: of `gates` (lib/let_through); at: its score there
+        local function end_pass(member, at)
+          local number = tonumber(redis.call('ZSCORE', seats, member) or nil)
+          if number and number % 1 == 0 then
+            local text, lane = redis.call('HGET', states, member:sub(2)), read_lane(number)
+            if lane and text and text:find('^%a+/?%a* %+') then
+              redis.call('ZADD', seats, number + 0.5, member) -- lib/TRIED
+              local began = at - breaker.longest
+              local following = began + hung_wait(digits(number))
+              lane.probe = lane.open and math.max(lane.probe or 0, following) or nil
+              lane.drain = lane.drains and math.max(lane.drain or 0, following) or nil
+              lane.hung = lane.hung or began
+              write_lane(number, lane)
+            else
+              redis.call('ZREM', seats, member)
+            end
+          end
+          redis.call('ZREM', gates, member)
+        end
+        -- Handles due events of lanes: a probe, a step of a drain, the end of a pause, of a pass, or of the time in which failures do
+        -- not open a breaker.
+        local LANES, GATES = 10, 100 -- lanes, and lanes and passes, per call (I9)
+        local THREE = 3
+
+        -- A drain in which no message is out goes on by probes.
+        local function go_on(number, lane)
+          local name = digits(number)
+          if redis.call('ZCOUNT', seats, name, name) == 0 then
+            let_probe(number, lane, lane.hung and 1 or THREE, tonumber(seed))
+          end
+          drain(number, lane, 0)
+        end
+
+        local function pass_lane(number, lane)
+          if lane.paused and not (lane.ends and lane.ends <= now) then
+            write_lane(number, lane) -- it ends by its own time or by hand, whatever else is due
+          elseif lane.open and setting('breaker') then
+            lane.paused, lane.ends, lane.by = nil, nil, nil
+            if (lane.probe or now) > now and lane.probe <= now + hung_wait(digits(number)) then
+              write_lane(number, lane)
+            else
+              probe(number, lane)
+            end
+          elseif lane.open or lane.paused then
+            reopen(number, lane)
+          elseif lane.drains then
+            go_on(number, lane)
+          else
+            lane.trusts = lane.trusts and lane.trusts > now and lane.trusts or nil
+            write_lane(number, lane)
+          end
+        end
 
         local function pass_gates()
-          for _, name in ipairs(redis.call('ZRANGEBYSCORE', gates, '-inf', now, 'LIMIT', 0, LANES)) do
-            local number = tonumber(name)
-            local lane = read_lane(number)
-            if lane and lane.open and setting('breaker') then
-              lane.paused, lane.ends, lane.by = nil, nil, nil
-              probe(number, lane)
-            elseif lane and (lane.open or lane.paused) then
-              reopen(number, lane)
-            elseif lane and lane.drains then
-              drain(number, lane, redis.call('ZCOUNT', seats, number, number) == 0 and 1 or 0)
-            else
-              write_lane(number, nil)
+          local due = redis.call('ZRANGEBYSCORE', gates, '-inf', now, 'WITHSCORES', 'LIMIT', 0, GATES)
+          local passed = 0
+          for n = 1, #due, 2 do
+            local number = tonumber(due[n])
+            if due[n]:sub(1, 1) == PASS then
+              end_pass(due[n], tonumber(due[n + 1]))
+            elseif passed < LANES then
+              passed = passed + 1
+              local lane = read_lane(number)
+              if lane then
+                pass_lane(number, lane)
+              else
+                write_lane(number, nil)
+              end
             end
+          end
+          if #due == 2 * GATES or passed == LANES then
+            wake_one() -- more may be due
           end
         end
         pass_gates()
@@ -2779,6 +2945,7 @@ if part == 'live' then
           in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
           interval = is_read and interval or nil,
         }
+        local TRIED = '.5'
         local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
         local function digits(number)
@@ -2793,7 +2960,7 @@ if part == 'live' then
           for _, lane in ipairs(lanes) do
             local score = digits(BLOCKED + lane)
             local most = UNBLOCKED - #due / 2
-            for _, row in ipairs(most > 0 and redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, most) or {}) do
+            for _, row in ipairs(most > 0 and redis.call('ZRANGEBYSCORE', scheduled, score, score .. TRIED, 'LIMIT', 0, most) or {}) do
               due[#due + 1], due[#due + 2] = now, row
             end
           end
@@ -2820,13 +2987,22 @@ if part == 'live' then
           probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
           longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
         }
-        -- Makes a lane due now whose gate is missing, or further away than a probe can be, since the clock stepped back, or whose
-        -- queue no longer has a breaker.
+        local HOUR = 3600000
+
+        local function hung_wait(name)
+          local hung = redis.call('ZCOUNT', seats, name .. TRIED, name .. TRIED)
+          return hung == 0 and breaker.longest or math.min(breaker.longest * 2 ^ hung, HOUR), hung
+        end
+        -- Makes a lane due now whose gate is missing, or further away than a probe can be, since the clock stepped back, or calls
+        -- that hung have ended, or the queue no longer has a breaker. A pause is left as it is.
         local function recheck(number)
           local lane, name = read_lane(number), string.format('%.0f', number)
+          if not (lane.open or lane.drains) or lane.paused then
+            return
+          end
           local at = tonumber(redis.call('ZSCORE', gates, name) or nil)
-          local is_off = lane.open and not setting('breaker')
-          if is_off or (lane.open or lane.drains) and not lane.paused and not (at and at <= now + breaker.longest) then
+          local longest = hung_wait(name)
+          if lane.open and not setting('breaker') or not (at and at <= now + longest) then
             redis.call('ZADD', gates, now, name)
           end
         end
@@ -3099,7 +3275,8 @@ if part == 'live' then
           return keeps_seat(state, score > 0 and not is_blocked)
         end
         -- Whether a message that was let through the gate of its dependency keeps the pass: it is ready or being processed, and the
-        -- gate still exists.
+        -- gate still exists. A pass whose end is missing, or too far away since the clock stepped back, ends now.
+        --   number: the score of the pass
         local function pass_is_due(id, number)
           local text = redis.call('HGET', states, id)
           local head, later = head_of(id, text)
@@ -3108,7 +3285,12 @@ if part == 'live' then
           end
           local state = parse_state(text, head.birth)
           local is_there = state.mark == '+' or redis.call('ZSCORE', ready, member_of(id, head, state.due))
-          return state.part == 'live' and is_there and read_lane(number) and true or false
+          local keeps = state.part == 'live' and is_there and read_lane(math.floor(number)) and true or false
+          local ends = keeps and number % 1 == 0 and tonumber(redis.call('ZSCORE', gates, PASS .. id) or math.huge)
+          if ends and ends > now + breaker.longest then
+            redis.call('ZADD', gates, now, PASS .. id)
+          end
+          return keeps
         end
         -- The part of lib/tend that reads seats and passes, some per call: those go that no message should hold. Returns where the
         -- next call continues.
@@ -3119,14 +3301,14 @@ if part == 'live' then
           local score, member = (place or ''):match('^(%S+) (.*)$')
           local range = { score = score or '-inf', member = member or '', last_score = '+inf', last_member = '\255', limit = SEATS }
           local held, next_score, next_member = rows_of_range(seats, range)
-          local lost = {}
+          local lost, of_keys = {}, {}
           for _, id in ipairs(held) do
             local own = tonumber(redis.call('ZSCORE', seats, id) or 0)
             local keeps
             if id:sub(1, 1) == PASS then
               keeps = pass_is_due(id:sub(2), own)
             else
-              keeps = seat_is_due(id, own)
+              keeps, of_keys[#of_keys + 1] = seat_is_due(id, own), id
             end
             if not keeps then
               lost[#lost + 1] = id
@@ -3135,7 +3317,7 @@ if part == 'live' then
           if #lost > 0 then
             vacate(lost)
           end
-          if #held > 0 and (setting('narrowed') or not rule.in_turn) then
+          if #of_keys > 0 and (setting('narrowed') or not rule.in_turn) then
             local function limit_of(number)
               local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
               return lane and tonumber(lane.limit) or rule.limit
@@ -3210,7 +3392,7 @@ if part == 'live' then
             end
             -- How many walks over all seats lib/tend ends before the setting `narrowed` is cleared: one may be half done when it is set.
             local NARROWED = 2
-            local _, too_many = narrow(redis.call('ZMSCORE', seats, unpack(held)), held)
+            local _, too_many = narrow(redis.call('ZMSCORE', seats, unpack(of_keys)), of_keys)
             if too_many then -- until these are done, claims look for such lanes
               redis.call('HSET', settings, 'narrowed', NARROWED)
             end
@@ -3235,7 +3417,7 @@ if part == 'live' then
             if not found then
               break
             end
-            local lane = tonumber(found) - BLOCKED
+            local lane = math.floor(tonumber(found)) - BLOCKED -- lib/TRIED
             if is_gated(lane) then
               recheck(lane)
             else
@@ -3290,7 +3472,7 @@ if part == 'live' then
               break
             end
             score = redis.call('ZRANGEBYSCORE', scheduled, score, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-            local lane = score and tonumber(score) - BLOCKED
+            local lane = score and math.floor(tonumber(score)) - BLOCKED -- lib/TRIED
             lanes[#lanes + 1] = lane and not is_gated(lane) and lane or nil
             score = score and '(' .. score
           end
@@ -4221,6 +4403,14 @@ if gated and #rows > 0 then
     local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
     return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
   end
+  local function end_passes(ids)
+    local passes = {}
+    for n, id in ipairs(ids) do
+      passes[n] = PASS .. id
+    end
+    redis.call('ZREM', seats, unpack(passes))
+    redis.call('ZREM', gates, unpack(passes))
+  end
   -- Of the rows that a claim may take, with their ids and states, those that it may hand out. The others are parked: a
   -- message whose dependency is closed in the lane of the dependency, one whose key is paused in the lane of the key. With
   -- ordered keys a message that waits for its dependency keeps the seat of its key, so no message overtakes it; otherwise it
@@ -4248,7 +4438,7 @@ if gated and #rows > 0 then
     redis.call('ZADD', scheduled, BLOCKED + lane, row)
     redis.call('ZREM', ready, row)
     if not of_dependency then
-      redis.call('ZREM', seats, PASS .. id)
+      end_passes({ id })
     end
     if not (of_dependency and rule.in_order) then
       leaving[#leaving + 1] = id
@@ -4501,7 +4691,6 @@ for place = 1, #ids do
       local function read_strategy()
         return read_json(setting('dead_letter'))
       end
-      local PASS = '\1'
       local in_group, seat_or_block, give_back
 
       local function put(id, state, head, waits, rest, arrive)
@@ -4694,7 +4883,16 @@ for place = 1, #ids do
           count_redriven(died_again, 'died')
         end
         if head.needs and setting('gated') then
-          redis.call('ZREM', seats, PASS .. id) -- the pass that let it through (lib/let_through)
+          local PASS = '\1'
+          local function end_passes(ids)
+            local passes = {}
+            for n, id in ipairs(ids) do
+              passes[n] = PASS .. id
+            end
+            redis.call('ZREM', seats, unpack(passes))
+            redis.call('ZREM', gates, unpack(passes))
+          end
+          end_passes({ id })
         end
         if in_lane then
           give_back(id, state, waits or index == scheduled)
@@ -4843,12 +5041,14 @@ for place = 1, #ids do
             redis.call('HDEL', history, unpack(ids))
             redis.call('HDEL', states, unpack(ids)) -- last: by the state a sweep sees that a script was cut off
             if gated then
+              local PASS = '\1'
               local function end_passes(ids)
                 local passes = {}
                 for n, id in ipairs(ids) do
                   passes[n] = PASS .. id
                 end
                 redis.call('ZREM', seats, unpack(passes))
+                redis.call('ZREM', gates, unpack(passes))
               end
               end_passes(ids)
             end
@@ -4999,6 +5199,7 @@ for place = 1, #ids do
               passes[n] = PASS .. id
             end
             redis.call('ZREM', seats, unpack(passes))
+            redis.call('ZREM', gates, unpack(passes))
           end
           end_passes(ids)
         end

@@ -5,8 +5,8 @@ local number, place, by, reason, act = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local settings, wake, outcomes, groups, redrives = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local audit, seats, lanes, results, result_times = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
-local slots, sender = KEYS[21], KEYS[22]
+local audit, seats, gates, lanes, results = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
+local result_times, slots, sender = KEYS[21], KEYS[22], KEYS[23]
 -- Whether this call was done before (I12): then the count that was recorded with it, otherwise false. The register of a
 -- sender holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is the same call again, or an older one that arrives late. A value, not a function, since to define one costs
@@ -269,10 +269,12 @@ end
 --   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
 --   by: the operator who paused it, as JSON; nil: a handler did (lib/pause_key), or an earlier version
 --   limit: how many messages of a key may hold a seat, if that differs from the rule
---   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
---   waited at the last one; dead: ids of the messages that died in the window that opened it
---   drains: since when success lets its messages in; trusts: until when failures do not open it, since an operator resumed
---   it
+--   open: since when its breaker is; probe: when the next probe is due; probes: how many there were; wait: milliseconds
+--   after it until another one; idle: no message waited at the last one; hung: since when a call that was let through hangs
+--   (lib/end_pass); error: the newest, the first cell of a cause
+--   died, dead: how many messages died of the failures that opened it, and the ids of the newest of them
+--   drains: since when success lets its messages in; drain: when the next step of that is due; most: how many messages were
+--   acked by the last ack of one of them; trusts: until when failures do not open it, since an operator closed it
 local lanes_read = {}
 
 local function read_lane(number)
@@ -488,6 +490,10 @@ end
 local function let_in(...)
   due_first()
   if not made then
+    -- A parked message that failed as a probe is behind the others of its lane: this follows the lane in its score in
+    -- `scheduled`. So the lane of a dependency is a range of two scores, wherever its messages are read or counted. In `seats`
+    -- it follows the lane in the score of a pass whose call did not end in time (lib/end_pass).
+    local TRIED = '.5'
     -- The head of a message: the part of its record that the scripts need, from its record and state. The state of a long one
     -- has it (lib/head_word), and that counts: if a change of priority was cut off, the record may have the old one.
     local function head_in(record, text)
@@ -618,7 +624,9 @@ local function let_in(...)
         free = math.min(free, MOST - count)
         if free > 0 then
           local score = digits(BLOCKED + lane)
-          local found = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', free == 1 and '1' or digits(free))
+          local found = redis.call(
+            'ZRANGEBYSCORE', scheduled, score, score .. TRIED, 'LIMIT', '0', free == 1 and '1' or digits(free)
+          )
           for at = 1, #found do
             count = count + 1
             rows[count], ids[count], lane_of[count], seat_of[count] = found[at], id_of(found[at]), lane, seat
@@ -803,6 +811,7 @@ local function drop_rest(left)
           passes[n] = PASS .. id
         end
         redis.call('ZREM', seats, unpack(passes))
+        redis.call('ZREM', gates, unpack(passes))
       end
       end_passes(ids)
     end
@@ -962,13 +971,11 @@ end
 local function read_strategy()
   return read_json(setting('dead_letter'))
 end
-local PASS = '\1'
 -- The only way a message gets a row in an index, except where many move together, as in lib/sent and lib/promote. The new
 -- row is written first, then the state, which takes effect; the caller removes the old row last (lib/leave). A script that
 -- is cut off leaves at worst a row that the state contradicts, and the next script that reads the row removes it (I9).
 -- Returns the new row: its index and its member.
---   waits: until state.due; a score: in the lane where it is blocked. The due time alone cannot tell: after the clock
---   stepped back, a message that was ready may be due in the future.
+--   waits: until state.due, which alone cannot tell, since the clock may step back; a score: in the lane where it is blocked
 --   rest: when the rest of a dead or expired message ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
 -- With a rule for keys, a message with a key is ready only with a seat, otherwise blocked (lib/seated_or_blocked).
@@ -1178,7 +1185,16 @@ local function put(id, state, head, waits, rest, arrive)
     count_redriven(died_again, 'died')
   end
   if head.needs and setting('gated') then
-    redis.call('ZREM', seats, PASS .. id) -- the pass that let it through (lib/let_through)
+    local PASS = '\1'
+    local function end_passes(ids)
+      local passes = {}
+      for n, id in ipairs(ids) do
+        passes[n] = PASS .. id
+      end
+      redis.call('ZREM', seats, unpack(passes))
+      redis.call('ZREM', gates, unpack(passes))
+    end
+    end_passes({ id })
   end
   if in_lane then
     give_back(id, state, waits or index == scheduled)
@@ -1345,12 +1361,14 @@ local function bury(id, state, head, part, reason, detail)
       redis.call('HDEL', history, unpack(ids))
       redis.call('HDEL', states, unpack(ids)) -- last: by the state a sweep sees that a script was cut off
       if gated then
+        local PASS = '\1'
         local function end_passes(ids)
           local passes = {}
           for n, id in ipairs(ids) do
             passes[n] = PASS .. id
           end
           redis.call('ZREM', seats, unpack(passes))
+          redis.call('ZREM', gates, unpack(passes))
         end
         end_passes(ids)
       end

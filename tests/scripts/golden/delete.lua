@@ -12,7 +12,7 @@ local outcomes, acked_ids, schedules, ticks, groups = KEYS[16], KEYS[17], KEYS[1
 local cleared, grouped, reindexed, redrives, redriving = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
 local audit, seats, tended, gates, lanes = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
 local strikes, muted, results, result_times, slots = KEYS[31], KEYS[32], KEYS[33], KEYS[34], KEYS[35]
-local sender = KEYS[36]
+local runs, failures, sender = KEYS[36], KEYS[37], KEYS[38]
 -- Whether this call was done before (I12): then the count that was recorded with it, otherwise false. The register of a
 -- sender holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is the same call again, or an older one that arrives late. A value, not a function, since to define one costs

@@ -62,10 +62,12 @@ end
 --   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
 --   by: the operator who paused it, as JSON; nil: a handler did (lib/pause_key), or an earlier version
 --   limit: how many messages of a key may hold a seat, if that differs from the rule
---   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
---   waited at the last one; dead: ids of the messages that died in the window that opened it
---   drains: since when success lets its messages in; trusts: until when failures do not open it, since an operator resumed
---   it
+--   open: since when its breaker is; probe: when the next probe is due; probes: how many there were; wait: milliseconds
+--   after it until another one; idle: no message waited at the last one; hung: since when a call that was let through hangs
+--   (lib/end_pass); error: the newest, the first cell of a cause
+--   died, dead: how many messages died of the failures that opened it, and the ids of the newest of them
+--   drains: since when success lets its messages in; drain: when the next step of that is due; most: how many messages were
+--   acked by the last ack of one of them; trusts: until when failures do not open it, since an operator closed it
 local lanes_read = {}
 
 local function read_lane(number)
@@ -75,12 +77,24 @@ local function read_lane(number)
   end
   return lanes_read[number]
 end
--- Writes the special state of a lane (lib/read_lane), and when an event of the lane is due; nil: none any more, but for a
--- limit of its own.
+-- The server's clock in whole milliseconds, read once per script (I11).
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- Writes the special state of a lane (lib/read_lane), and when its next event is due: a probe, a step of the drain, the end of
+-- a pause, or of the trust of an operator. nil: it has none any more, but for a limit of its own.
+
+-- When its next event is due; nil: none is. A pause ends only by its own time.
+local function next_event(lane)
+  if lane.paused then
+    return lane.ends
+  end
+  return lane.open and (lane.probe or now) or lane.drains and (lane.drain or now) or lane.trusts
+end
+
 local function write_lane(number, lane)
   local name, before = string.format('%.0f', number), lanes_read[number]
   lane = lane or before and before.limit and { of = before.of, name = before.name, limit = before.limit } or nil
-  local is_closed_at_times = lane and (lane.paused or lane.open or lane.due)
+  local is_closed_at_times = lane and (lane.paused or lane.open or lane.drains or lane.trusts)
   if lane and not is_closed_at_times and not lane.limit then
     lane = nil
   end
@@ -96,6 +110,7 @@ local function write_lane(number, lane)
   if lane.limit then
     redis.call('HSET', settings, 'limited', 1)
   end
+  lane.due = is_closed_at_times and next_event(lane) or nil
   if lane.due then
     redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
   else
@@ -110,9 +125,6 @@ local are_moved, made
 local function due_first(leaving)
   if not are_moved then
     are_moved = true
-    -- The server's clock in whole milliseconds, read once per script (I11).
-    local clock = redis.call('TIME')
-    local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
     -- The half of a message that is written once; only its priority may change, and a redrive may edit it:
     --   7 bytes  birth: its millisecond * 4096 + its number there; unique among what is sent to a queue
     --   1 byte   flags: the priority in the low four bits, 0x10 if an expiry follows, 0x80 for a message that is not kept
@@ -486,6 +498,10 @@ local function let_in(...)
   due_first()
   if not made then
     local BLOCKED = 2 ^ 43
+    -- A parked message that failed as a probe is behind the others of its lane: this follows the lane in its score in
+    -- `scheduled`. So the lane of a dependency is a range of two scores, wherever its messages are read or counted. In `seats`
+    -- it follows the lane in the score of a pass whose call did not end in time (lib/end_pass).
+    local TRIED = '.5'
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end
@@ -670,8 +686,6 @@ local function let_in(...)
       local state = parse_state(text, head.birth)
       return state.mark == '-' and member_of(id, head, state.due) == row and not left_over(scheduled, row, id, state, head)
     end
-    local clock = redis.call('TIME')
-    local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
     local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
     local function digits(number)
@@ -755,7 +769,9 @@ local function let_in(...)
         free = math.min(free, MOST - count)
         if free > 0 then
           local score = digits(BLOCKED + lane)
-          local found = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', free == 1 and '1' or digits(free))
+          local found = redis.call(
+            'ZRANGEBYSCORE', scheduled, score, score .. TRIED, 'LIMIT', '0', free == 1 and '1' or digits(free)
+          )
           for at = 1, #found do
             count = count + 1
             rows[count], ids[count], lane_of[count], seat_of[count] = found[at], id_of(found[at]), lane, seat

@@ -216,10 +216,12 @@ local function add(items, first, last, delay, ttl, opening)
     --   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
     --   by: the operator who paused it, as JSON; nil: a handler did (lib/pause_key), or an earlier version
     --   limit: how many messages of a key may hold a seat, if that differs from the rule
-    --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
-    --   waited at the last one; dead: ids of the messages that died in the window that opened it
-    --   drains: since when success lets its messages in; trusts: until when failures do not open it, since an operator resumed
-    --   it
+    --   open: since when its breaker is; probe: when the next probe is due; probes: how many there were; wait: milliseconds
+    --   after it until another one; idle: no message waited at the last one; hung: since when a call that was let through hangs
+    --   (lib/end_pass); error: the newest, the first cell of a cause
+    --   died, dead: how many messages died of the failures that opened it, and the ids of the newest of them
+    --   drains: since when success lets its messages in; drain: when the next step of that is due; most: how many messages were
+    --   acked by the last ack of one of them; trusts: until when failures do not open it, since an operator closed it
     local lanes_read = {}
 
     local function read_lane(number)

@@ -11,7 +11,8 @@ local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], K
 local dead, expired, expiring, leases, claims = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local counters, settings, wake, outcomes, groups = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local redrives, audit, seats, gates, lanes = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
-local strikes, results, result_times, slots = KEYS[21], KEYS[22], KEYS[23], KEYS[24]
+local strikes, results, result_times, slots, runs = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
+local failures = KEYS[26]
 -- The mutable half of a message: one line of text, and the truth about where the message is; the sorted sets are indexes of
 -- it. Absent until the message is claimed or delayed, unless its record is long.
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
@@ -248,10 +249,12 @@ end
 --   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
 --   by: the operator who paused it, as JSON; nil: a handler did (lib/pause_key), or an earlier version
 --   limit: how many messages of a key may hold a seat, if that differs from the rule
---   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
---   waited at the last one; dead: ids of the messages that died in the window that opened it
---   drains: since when success lets its messages in; trusts: until when failures do not open it, since an operator resumed
---   it
+--   open: since when its breaker is; probe: when the next probe is due; probes: how many there were; wait: milliseconds
+--   after it until another one; idle: no message waited at the last one; hung: since when a call that was let through hangs
+--   (lib/end_pass); error: the newest, the first cell of a cause
+--   died, dead: how many messages died of the failures that opened it, and the ids of the newest of them
+--   drains: since when success lets its messages in; drain: when the next step of that is due; most: how many messages were
+--   acked by the last ack of one of them; trusts: until when failures do not open it, since an operator closed it
 local lanes_read = {}
 
 local function read_lane(number)
@@ -463,6 +466,10 @@ end
 local function let_in(...)
   due_first()
   if not made then
+    -- A parked message that failed as a probe is behind the others of its lane: this follows the lane in its score in
+    -- `scheduled`. So the lane of a dependency is a range of two scores, wherever its messages are read or counted. In `seats`
+    -- it follows the lane in the score of a pass whose call did not end in time (lib/end_pass).
+    local TRIED = '.5'
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end
@@ -606,7 +613,9 @@ local function let_in(...)
         free = math.min(free, MOST - count)
         if free > 0 then
           local score = digits(BLOCKED + lane)
-          local found = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', free == 1 and '1' or digits(free))
+          local found = redis.call(
+            'ZRANGEBYSCORE', scheduled, score, score .. TRIED, 'LIMIT', '0', free == 1 and '1' or digits(free)
+          )
           for at = 1, #found do
             count = count + 1
             rows[count], ids[count], lane_of[count], seat_of[count] = found[at], id_of(found[at]), lane, seat
@@ -819,6 +828,7 @@ local function held_head(id, text)
             passes[n] = PASS .. id
           end
           redis.call('ZREM', seats, unpack(passes))
+          redis.call('ZREM', gates, unpack(passes))
         end
         end_passes(ids)
       end
@@ -862,13 +872,11 @@ local function read_policy(text)
   end
   return sound and found or nil
 end
-local PASS = '\1'
 -- The only way a message gets a row in an index, except where many move together, as in lib/sent and lib/promote. The new
 -- row is written first, then the state, which takes effect; the caller removes the old row last (lib/leave). A script that
 -- is cut off leaves at worst a row that the state contradicts, and the next script that reads the row removes it (I9).
 -- Returns the new row: its index and its member.
---   waits: until state.due; a score: in the lane where it is blocked. The due time alone cannot tell: after the clock
---   stepped back, a message that was ready may be due in the future.
+--   waits: until state.due, which alone cannot tell, since the clock may step back; a score: in the lane where it is blocked
 --   rest: when the rest of a dead or expired message ends (lib/past_resting); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
 -- With a rule for keys, a message with a key is ready only with a seat, otherwise blocked (lib/seated_or_blocked).
@@ -1078,7 +1086,16 @@ local function put(id, state, head, waits, rest, arrive)
     count_redriven(died_again, 'died')
   end
   if head.needs and setting('gated') then
-    redis.call('ZREM', seats, PASS .. id) -- the pass that let it through (lib/let_through)
+    local PASS = '\1'
+    local function end_passes(ids)
+      local passes = {}
+      for n, id in ipairs(ids) do
+        passes[n] = PASS .. id
+      end
+      redis.call('ZREM', seats, unpack(passes))
+      redis.call('ZREM', gates, unpack(passes))
+    end
+    end_passes({ id })
   end
   if in_lane then
     give_back(id, state, waits or index == scheduled)
@@ -1346,12 +1363,14 @@ local function bury(id, state, head, part, reason, detail)
       redis.call('HDEL', history, unpack(ids))
       redis.call('HDEL', states, unpack(ids)) -- last: by the state a sweep sees that a script was cut off
       if gated then
+        local PASS = '\1'
         local function end_passes(ids)
           local passes = {}
           for n, id in ipairs(ids) do
             passes[n] = PASS .. id
           end
           redis.call('ZREM', seats, unpack(passes))
+          redis.call('ZREM', gates, unpack(passes))
         end
         end_passes(ids)
       end
@@ -1460,7 +1479,7 @@ local function judge(id, state, head, event, failure)
   if delay > 0 then -- without a delay it returns to its old position (I8)
     state.due = due_in(delay, head)
   end
-  put(id, state, head, delay > 0)
+  put(id, state, head, failure.place or delay > 0)
   outcome('redelivered', id, head, state, delay, failure)
   return 'redelivered ' .. delay
 end
@@ -1482,103 +1501,101 @@ if counts and (setting('breaker') or setting('gated')) then
     probe = tonumber(said:match(' probe=(%d+)ms') or nil) or 1000,
     longest = tonumber(said:match(' longest_probe=(%d+)ms') or nil) or 30000,
   }
-  -- The recent failures that count against a dependency: for each of the last messages that failed, its last failure. A line
-  -- each:
-  --   when, how often it was charged for those, how often it had been redriven, how many others succeeded since, its id
-  -- Successes since the last line are counted beside it (lib/succeeded). The key expires with the last window; each new
-  -- window removes some of those that have ended.
-  local LINE, SCANNED = '(%d+) (%d+) (%d+) (%d+) ([^\n]*)', 4
-
-  local function read_strikes(name)
-    local found = redis.call('HMGET', strikes, name, name .. ' acks')
-    local lines = {}
-    for at, charged, redriven, acks, id in (found[1] or ''):gmatch(LINE) do
-      at = tonumber(at)
-      if at <= now and at > now - breaker.within then
-        lines[#lines + 1] = {
-          at = at, charged = tonumber(charged), redriven = tonumber(redriven), acks = tonumber(acks), id = id,
-        }
-      end
-    end
-    if #lines > 0 then
-      lines[#lines].acks = lines[#lines].acks + (tonumber(found[2] or nil) or 0)
-    end
-    return lines, not found[1]
-  end
-
-  local function forget_strikes(name)
-    redis.call('HDEL', strikes, name, name .. ' acks')
-  end
-
-  -- Removes some of the windows that have ended.
-  local function trim()
-    local found = redis.call('HSCAN', strikes, redis.call('HGET', strikes, '') or 0, 'COUNT', SCANNED)
-    for n = 1, #found[2], 2 do
-      local last = found[2][n + 1]:match('(%d+)[^\n]*$')
-      if found[2][n]:find('^%d+$') and not (last and tonumber(last) > now - breaker.within) then
-        forget_strikes(found[2][n])
-      end
-    end
-    redis.call('HSET', strikes, '', found[1])
-  end
-
-  local function write_strikes(name, lines, is_new)
-    local rows = {}
-    for n, line in ipairs(lines) do
-      rows[n] = string.format('%.0f %d %d %d %s', line.at, line.charged, line.redriven, line.acks, line.id)
-    end
-    redis.call('HSET', strikes, name, table.concat(rows, '\n'), name .. ' acks', 0)
-    redis.call('PEXPIRE', strikes, breaker.within)
-    if is_new then
-      trim()
-    end
-  end
   local function is_closed(number)
     local lane = (lanes_read[number] or setting('gated')) and read_lane(number)
     return lane and (lane.open or lane.paused and (not lane.ends or lane.ends > now)) and true or false
   end
-  -- Takes back the charges for failures that were not the message's own fault, even while it is leased, unless it was
-  -- redriven since (I4). Returns whether it is dead.
-  local function refund(line)
-    local text = redis.call('HGET', states, line.id)
-    local head = text and line.charged > 0 and head_of(line.id, text)
-    if not head then
-      return false
+  -- The run of failures of a dependency: the different messages that have failed since its last success, one for each call that
+  -- settled some. A success removes the run; it ends an hour after its last failure.
+  --   FRESH BEGAN LAST, then an id a line: since when no first attempt has ended; when the run began; its last failure
+  local RUN_ENDS = 3600000 -- milliseconds
+
+  -- The run, and whether it is a new one.
+  local function read_run(name)
+    local text = redis.call('HGET', runs, name) or ''
+    local fresh, began, last = text:match('^(%d+) (%d+) (%d+)')
+    if not last or tonumber(last) > now or tonumber(last) <= now - RUN_ENDS then
+      return { fresh = now, began = now, ids = {}, has = {} }, true
     end
-    local state = parse_state(text, head.birth)
-    if state.part == 'live' and state.redriven == line.redriven then
-      state.charged = math.max(0, state.charged - line.charged)
-      redis.call('HSET', states, line.id, format_state(state))
+    local run = { fresh = tonumber(fresh), began = tonumber(began), ids = {}, has = {} }
+    for id in text:gmatch('\n([^\n]*)') do
+      run.ids[#run.ids + 1], run.has[id] = id, true
     end
-    return state.part == 'dead'
+    return run, false
   end
-  -- Writes the special state of a lane (lib/read_lane), and when an event of the lane is due; nil: none any more, but for a
-  -- limit of its own.
-  local function write_lane(number, lane)
-    local name, before = string.format('%.0f', number), lanes_read[number]
-    lane = lane or before and before.limit and { of = before.of, name = before.name, limit = before.limit } or nil
-    local is_closed_at_times = lane and (lane.paused or lane.open or lane.due)
-    if lane and not is_closed_at_times and not lane.limit then
-      lane = nil
+
+  local function write_run(name, run)
+    local text = string.format('%.0f %.0f %.0f\n', run.fresh, run.began, now) .. table.concat(run.ids, '\n')
+    redis.call('HSET', runs, name, text)
+    redis.call('PEXPIRE', runs, RUN_ENDS)
+  end
+  -- The share of failures of a dependency: for each sixth of `breaker.within` a line of how many messages failed, and how many
+  -- succeeded, at their first attempts. Successes count only while there are failures.
+  --   SLOT FIRST FAILURES SUCCESSES: the number of the sixth, and when the first failed in it (0: none did)
+  -- `strikes` expires with the last window.
+  local SLOTS = 6
+  local LINE = '(%d+) (%d+) (%d+) (%d+)'
+  local slot = math.floor(now / math.max(breaker.within / SLOTS, 1))
+
+  -- The lines of the window, the oldest first, and whether there were none.
+  local function read_window(name)
+    local lines = {}
+    for number, first, failures, successes in (redis.call('HGET', strikes, name) or ''):gmatch(LINE) do
+      number = tonumber(number)
+      if number > slot - SLOTS and number <= slot then
+        lines[#lines + 1] = {
+          slot = number, first = tonumber(first), failures = tonumber(failures), successes = tonumber(successes),
+        }
+      end
     end
-    lanes_read[number] = lane or false
-    if not lane then
-      redis.call('HDEL', lanes, name)
-      redis.call('ZREM', gates, name)
-      return
+    return lines, #lines == 0
+  end
+
+  -- failures, successes: how many more
+  local function add_to_window(name, lines, failures, successes)
+    local last, texts = lines[#lines], {}
+    if not last or last.slot ~= slot then
+      last = { slot = slot, first = 0, failures = 0, successes = 0 }
+      lines[#lines + 1] = last
     end
-    if is_closed_at_times then
-      redis.call('HSET', settings, 'gated', 1)
+    last.first = last.first == 0 and failures > 0 and now or last.first
+    last.failures, last.successes = last.failures + failures, last.successes + successes
+    for n, line in ipairs(lines) do
+      texts[n] = string.format('%.0f %.0f %d %d', line.slot, line.first, line.failures, line.successes)
     end
-    if lane.limit then
-      redis.call('HSET', settings, 'limited', 1)
+    redis.call('HSET', strikes, name, table.concat(texts, '\n'))
+    redis.call('PEXPIRE', strikes, breaker.within)
+  end
+  -- The signs that a dependency is down, each of `breaker.distinct` different messages:
+  --   a run: so many have failed without any success of the dependency between them
+  --   a share: within the window, whose first failure is at least a sixth of it ago, so many have failed at their first
+  --   attempts, and they are at least `breaker.share` of those that have ended
+  -- The messages of one call count as one, since a batch settles its bad messages before the others.
+  local function read_signs(name)
+    local run, is_new = read_run(name)
+    local window, is_empty = read_window(name)
+    return { run = run, window = window, failures = 0, is_new = is_new or is_empty }
+  end
+
+  -- is_first: whether it was the first failure of the message
+  local function count_failure(signs, id, is_first)
+    local run = signs.run
+    if not signs.counted and not run.has[id] and (is_first or run.fresh <= now - breaker.within / 6) then
+      run.ids[#run.ids + 1], run.has[id], signs.counted = id, true, true
     end
-    if lane.due then
-      redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
-    else
-      redis.call('ZREM', gates, name)
+    if is_first then
+      run.fresh, signs.failures = now, 1
     end
-    redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it is in force
+  end
+
+  local function is_down(signs)
+    local failures, successes, first = signs.failures, 0, signs.failures > 0 and now or math.huge
+    for _, line in ipairs(signs.window) do
+      failures, successes = failures + line.failures, successes + line.successes
+      first = line.first > 0 and math.min(first, line.first) or first
+    end
+    local is_share = failures >= breaker.distinct and failures >= breaker.share * (failures + successes)
+    return #signs.run.ids >= breaker.distinct or is_share and first <= now - breaker.within / 6
   end
   -- The text of a key or a dependency in the record of a message (lib/lanes_in).
   --   of: key or dependency
@@ -1596,99 +1613,527 @@ if counts and (setting('breaker') or setting('gated')) then
     end
     return ''
   end
-  -- Records an act of an operator, or one that an operator had ordered; a queue keeps the newest thousand notes.
-  --   did: the act, in a word; by: the operator, as JSON; user: the Redis user; then more names and values
-  local MOST_NOTES = '1000'
-
-  local function note_audit(did, by, user, ...)
-    redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
-    redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and created again
+  local PASS = '\1'
+  -- A failure, or a lapse, of a message that needs a closed dependency is neither charged nor delayed. If the message was let
+  -- through, it goes behind the others of its lane, so that neither bad heads nor bad newcomers fail every probe.
+  --   failure: from lib/judge
+  local function spare(id, number, failure)
+    failure.charge, failure.delay = false, 0
+    if redis.call('ZSCORE', seats, PASS .. id) then
+      failure.place = BLOCKED + number + 0.5 -- lib/TRIED
+    end
   end
-  -- Opens the breaker of a dependency: claims park its messages from now. The charges of the window are refunded first: if
-  -- cut off here, the next failure opens it. Passes end, so that messages that were let through but are not leased are also
-  -- parked.
-  --   id: a message that needs it
-  local MOST = 100 -- passes; there are never more
-
-  local function open_breaker(number, lines, id)
-    local dead = {}
-    for _, line in ipairs(lines) do
-      if refund(line) then
-        dead[#dead + 1] = line.id
-      end
-    end
-    local name = text_in(redis.call('HGET', messages, id) or '', 'dependency')
-    local lane = read_lane(number) or { of = 'dependency', name = name }
-    lane.open, lane.probes, lane.wait, lane.due = now, 0, 2 * breaker.probe, now + breaker.probe
-    lane.drains, lane.idle, lane.dead = nil, nil, #dead > 0 and dead or nil
-    local passes = redis.call('ZRANGEBYSCORE', seats, number, number, 'LIMIT', 0, MOST)
-    if #passes > 0 then
-      redis.call('ZREM', seats, unpack(passes))
-    end
-    write_lane(number, lane)
-    note_audit('opened', '"breaker"', '', 'chosen', 'dependency ' .. lane.name)
-    return lane.name
-  end
-  -- Counts failures against the dependencies of messages, and opens the breaker of one that is down. While it is open, or
-  -- paused, a failure is not the message's fault: it is neither charged nor delayed. One message can never open it.
-  --   failure: from lib/judge; failure.opened: the dependency whose breaker it opened
-  local windows = {} -- by lane: { lines, is_new }
-
-  -- Whether the newest failures are enough to open the breaker.
-  local function is_down(lines)
-    local failures, acks = 0, 0
-    for _, line in ipairs(lines) do
-      failures, acks = failures + math.max(line.charged, 1), acks + line.acks
-    end
-    return #lines >= breaker.distinct and failures >= breaker.share * (failures + acks)
+  -- The field `struck` of a state: the message has failed in a way that counts against its dependency. Its first failure since
+  -- it was sent or redriven is evidence that the dependency is down, later ones are not: otherwise the retries of bad messages
+  -- would look like an outage.
+  --   struck=LAST/CHARGED/REFUNDS: when it last failed so; how often that charged it, since the signs began (lib/read_signs); how
+  --   often such charges were refunded
+  local function read_struck(more)
+    local last, charged, refunds = more:match(' struck=(%d+)/(%d+)/(%d+)')
+    return tonumber(last or nil), tonumber(charged or 0), tonumber(refunds or 0)
   end
 
-  -- The line of a message, moved to the end.
-  local function moved_up(lines, id, state)
-    local line = { charged = 0, redriven = state.redriven, id = id }
-    for n, other in ipairs(lines) do
-      if other.id == id then
-        line.charged = other.redriven == state.redriven and other.charged or 0
-        if n > 1 then
-          lines[n - 1].acks = lines[n - 1].acks + other.acks
-        end
-        table.remove(lines, n)
-        break
-      end
+  local function with_struck(more, last, charged, refunds)
+    return more:gsub(' struck=%S*', '') .. string.format(' struck=%.0f/%d/%d', last, charged, refunds)
+  end
+  -- Counts failures against the dependencies of messages. While its breaker is open, or it is paused, a failure is not the
+  -- message's fault: it is neither charged nor delayed. One message can never open it.
+  --   failure: from lib/judge; failure.opened: the dependency whose breaker it opens
+  local struck = {} -- by lane: what this call counts
+
+  -- Counts it as a sign; returns how much of its charges may be refunded.
+  local function count_sign(id, tally, failure, last, charged)
+    tally.signs = tally.signs or read_signs(tally.name)
+    tally.ids[#tally.ids + 1] = id
+    tally.since = math.min(tally.signs.run.began, now - breaker.within)
+    count_failure(tally.signs, id, not last)
+    if not tally.opens and is_down(tally.signs) then
+      tally.opens, failure.opened = id, text_in(redis.call('HGET', messages, id) or '', 'dependency')
     end
-    line.at, line.acks = now, 0
-    lines[#lines + 1] = line
-    if #lines > breaker.distinct then
-      table.remove(lines, 1)
+    if tally.opens then
+      failure.charge, failure.delay = false, 0
     end
-    return line
+    return (last and last >= tally.since and charged or 0) + (failure.charge and 1 or 0)
   end
 
   local function strike(id, state, head, failure)
     local number = head.needs
-    local name, lane = string.format('%.0f', number), read_lane(number)
+    local lane = read_lane(number)
+    local last, charged, refunds = read_struck(state.more)
+    local tally = struck[number]
+      or { ids = {}, failed = 0, name = string.format('%.0f', number), error = failure.error:match('^[^\t]*') }
+    struck[number], tally.failed = tally, tally.failed + 1
     if is_closed(number) then
-      failure.charge, failure.delay = false, 0
-      return
-    elseif breaker.distinct == math.huge or lane and lane.trusts and lane.trusts > now then
-      return
-    end
-    local window = windows[name] or { read_strikes(name) }
-    local line = moved_up(window[1], id, state)
-    if is_down(window[1]) then
-      failure.opened, failure.charge, failure.delay = open_breaker(number, window[1], id), false, 0
-      forget_strikes(name)
-      windows[name] = nil
+      spare(id, number, failure)
+    elseif breaker.distinct < math.huge and not (lane and lane.trusts and lane.trusts > now) then
+      charged = count_sign(id, tally, failure, last, charged)
     else
-      line.charged = line.charged + (failure.charge and 1 or 0)
-      windows[name] = window
+      return
     end
+    state.more = with_struck(state.more, now, charged, refunds)
   end
-
-  -- Writes the windows that failures were counted in.
+  -- Once all messages of a call are judged: writes the signs that lib/strike has counted, and opens the breakers of
+  -- dependencies that are down. While one comes back, each failure lets one message more through.
   local function note_strikes()
-    for name, window in pairs(windows) do
-      write_strikes(name, window[1], window[2])
+    for dependency, tally in pairs(struck) do
+      local lane = read_lane(dependency)
+      if tally.signs then
+        -- Writes the signs that a dependency is down (lib/read_signs), and removes some of other dependencies that have ended.
+        local SCANNED = 4
+
+        -- Removes signs of other dependencies that have ended, some a call.
+        local function trim(index, cursor, ended)
+          local found = redis.call('HSCAN', index, redis.call('HGET', strikes, cursor) or 0, 'COUNT', SCANNED)
+          for n = 1, #found[2], 2 do
+            local last = found[2][n]:find('^%d+$') and found[2][n + 1]:match(index == runs and '^%d+ %d+ (%d+)' or '(%d+) [^\n]*$')
+            if last and tonumber(last) <= ended then
+              redis.call('HDEL', index, found[2][n])
+            end
+          end
+          redis.call('HSET', strikes, cursor, found[1])
+        end
+
+        local function write_signs(name, signs)
+          write_run(name, signs.run)
+          add_to_window(name, signs.window, signs.failures, 0)
+          if signs.is_new then
+            trim(runs, 'runs', now - RUN_ENDS)
+            trim(strikes, '', math.floor(now / math.max(breaker.within / 6, 1)) - 6)
+          end
+        end
+        -- Notes which messages have failed and need a dependency, so that their charges can be refunded if it is down: a row of its
+        -- lane and the id; score = when. The key expires an hour after the last failure; for each row that is added, two that are
+        -- older go.
+        local function note_failures(name, ids)
+          local cells = {}
+          for n, id in ipairs(ids) do
+            cells[2 * n - 1], cells[2 * n] = now, name .. ' ' .. id
+          end
+          redis.call('ZADD', failures, unpack(cells))
+          local old = redis.call('ZRANGEBYSCORE', failures, '-inf', now - RUN_ENDS, 'LIMIT', 0, 2 * #ids)
+          if #old > 0 then
+            redis.call('ZREM', failures, unpack(old))
+          end
+          redis.call('PEXPIRE', failures, RUN_ENDS)
+        end
+        note_failures(tally.name, tally.ids)
+        write_signs(tally.name, tally.signs)
+      end
+      if tally.opens then
+        -- Takes back the charges for failures that were not the message's own fault, even while it is leased (I4); at most three
+        -- times until it is redriven, so that bad messages do not live on refunds. Returns whether it is dead.
+        --   since: when the signs began
+        local MOST_REFUNDS = 3
+
+        local function refund(id, since)
+          local text = redis.call('HGET', states, id)
+          local head = text and head_of(id, text)
+          if not head then
+            return false
+          end
+          local state = parse_state(text, head.birth)
+          local last, charged, refunds = read_struck(state.more)
+          if state.part == 'live' and last and last >= since and charged > 0 and refunds < MOST_REFUNDS then
+            state.charged = math.max(0, state.charged - charged)
+            state.more = with_struck(state.more, last, 0, refunds + 1)
+            redis.call('HSET', states, id, format_state(state))
+          end
+          return state.part == 'dead'
+        end
+        local TRIED = '.5'
+        local function end_passes(ids)
+          local passes = {}
+          for n, id in ipairs(ids) do
+            passes[n] = PASS .. id
+          end
+          redis.call('ZREM', seats, unpack(passes))
+          redis.call('ZREM', gates, unpack(passes))
+        end
+        -- Writes the special state of a lane (lib/read_lane), and when its next event is due: a probe, a step of the drain, the end of
+        -- a pause, or of the trust of an operator. nil: it has none any more, but for a limit of its own.
+
+        -- When its next event is due; nil: none is. A pause ends only by its own time.
+        local function next_event(lane)
+          if lane.paused then
+            return lane.ends
+          end
+          return lane.open and (lane.probe or now) or lane.drains and (lane.drain or now) or lane.trusts
+        end
+
+        local function write_lane(number, lane)
+          local name, before = string.format('%.0f', number), lanes_read[number]
+          lane = lane or before and before.limit and { of = before.of, name = before.name, limit = before.limit } or nil
+          local is_closed_at_times = lane and (lane.paused or lane.open or lane.drains or lane.trusts)
+          if lane and not is_closed_at_times and not lane.limit then
+            lane = nil
+          end
+          lanes_read[number] = lane or false
+          if not lane then
+            redis.call('HDEL', lanes, name)
+            redis.call('ZREM', gates, name)
+            return
+          end
+          if is_closed_at_times then
+            redis.call('HSET', settings, 'gated', 1)
+          end
+          if lane.limit then
+            redis.call('HSET', settings, 'limited', 1)
+          end
+          lane.due = is_closed_at_times and next_event(lane) or nil
+          if lane.due then
+            redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
+          else
+            redis.call('ZREM', gates, name)
+          end
+          redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it is in force
+        end
+        -- Records an act of an operator, or one that an operator had ordered; a queue keeps the newest thousand notes.
+        --   did: the act, in a word; by: the operator, as JSON; user: the Redis user; then more names and values
+        local MOST_NOTES = '1000'
+
+        local function note_audit(did, by, user, ...)
+          redis.call('XADD', audit, 'MAXLEN', '~', MOST_NOTES, '*', 'did', did, 'by', by, 'user', user, ...)
+          redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and created again
+        end
+        -- Opens the breaker of a dependency: claims park its messages from now. The charges of the newest failures are refunded
+        -- first: if cut off here, the next failure opens it. Passes end, so that messages that were let through but are not leased
+        -- are also parked, and the success of a leased one proves nothing.
+        --   since: when the signs began; id: a message that needs it; error: the newest, cells of a cause
+        local READ, REFUNDED, NAMED = 1000, 200, 100 -- rows, of all dependencies; messages; letters
+        local MOST = 1100 -- passes; lib/drain lets no more through
+
+        -- The newest messages that failed, by their rows; and the rows.
+        local function newest(name, since)
+          local rows, ids = {}, {}
+          for _, row in ipairs(redis.call('ZRANGE', failures, '+inf', since, 'BYSCORE', 'REV', 'LIMIT', 0, READ)) do
+            if #ids < REFUNDED and row:sub(1, #name + 1) == name .. ' ' then
+              rows[#rows + 1], ids[#ids + 1] = row, row:sub(#name + 2)
+            end
+          end
+          return ids, rows
+        end
+
+        local function open_breaker(number, since, id, error)
+          local ids, rows = newest(string.format('%.0f', number), since)
+          local dead, died = {}, 0
+          for _, failed in ipairs(ids) do
+            if refund(failed, since) then
+              died = died + 1
+              dead[#dead + 1] = died <= NAMED and failed or nil
+            end
+          end
+          local name = text_in(redis.call('HGET', messages, id) or '', 'dependency')
+          local lane = read_lane(number) or { of = 'dependency', name = name }
+          lane.open, lane.probes, lane.wait, lane.probe = now, 0, 2 * breaker.probe, now + breaker.probe
+          lane.drains, lane.drain, lane.idle, lane.hung = nil, nil, nil, nil
+          lane.dead, lane.died, lane.error = died > 0 and dead or nil, died > 0 and died or nil, error
+          local passes = redis.call('ZRANGEBYSCORE', seats, number, number .. TRIED, 'LIMIT', 0, MOST)
+          for n, member in ipairs(passes) do
+            passes[n] = member:sub(2)
+          end
+          if #passes > 0 then
+            end_passes(passes)
+          end
+          write_lane(number, lane)
+          if #rows > 0 then
+            redis.call('ZREM', failures, unpack(rows))
+          end
+          note_audit('opened', '"breaker"', '', 'chosen', 'dependency ' .. lane.name)
+          return lane.name
+        end
+        -- Forgets the signs that a dependency is down (lib/read_signs).
+        local function forget_signs(name)
+          redis.call('HDEL', runs, name)
+          redis.call('HDEL', strikes, name)
+        end
+        open_breaker(dependency, tally.since, tally.opens, tally.error)
+        forget_signs(tally.name)
+      elseif lane and lane.open then
+
+        local function next_event(lane)
+          if lane.paused then
+            return lane.ends
+          end
+          return lane.open and (lane.probe or now) or lane.drains and (lane.drain or now) or lane.trusts
+        end
+
+        local function write_lane(number, lane)
+          local name, before = string.format('%.0f', number), lanes_read[number]
+          lane = lane or before and before.limit and { of = before.of, name = before.name, limit = before.limit } or nil
+          local is_closed_at_times = lane and (lane.paused or lane.open or lane.drains or lane.trusts)
+          if lane and not is_closed_at_times and not lane.limit then
+            lane = nil
+          end
+          lanes_read[number] = lane or false
+          if not lane then
+            redis.call('HDEL', lanes, name)
+            redis.call('ZREM', gates, name)
+            return
+          end
+          if is_closed_at_times then
+            redis.call('HSET', settings, 'gated', 1)
+          end
+          if lane.limit then
+            redis.call('HSET', settings, 'limited', 1)
+          end
+          lane.due = is_closed_at_times and next_event(lane) or nil
+          if lane.due then
+            redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
+          else
+            redis.call('ZREM', gates, name)
+          end
+          redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it is in force
+        end
+        lane.error = tally.error
+        write_lane(dependency, lane)
+      elseif lane and lane.drains and not lane.paused then
+        local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
+
+        local function digits(number)
+          return string.format(WHOLE, number)
+        end
+        local TRIED = '.5'
+        -- The longest wait until the next probe of a dependency, milliseconds: `breaker.longest`, twice as long for each call that
+        -- was let through and did not end in that time, at most an hour. And how many such calls there are.
+        --   name: its lane, as text
+        local HOUR = 3600000
+
+        local function hung_wait(name)
+          local hung = redis.call('ZCOUNT', seats, name .. TRIED, name .. TRIED)
+          return hung == 0 and breaker.longest or math.min(breaker.longest * 2 ^ hung, HOUR), hung
+        end
+        -- Reads the lane of a dependency: how many messages wait in it; and the first rows, those that failed as probes last.
+        local SPARE = 20 -- more rows that it reads, in place of those that are not let through (I9)
+
+        local function count_parked(number)
+          local score = digits(BLOCKED + number)
+          return redis.call('ZCOUNT', scheduled, score, score .. TRIED)
+        end
+
+        local function parked_rows(number, count)
+          local score = digits(BLOCKED + number)
+          return redis.call('ZRANGEBYSCORE', scheduled, score, score .. TRIED, 'LIMIT', 0, count + SPARE)
+        end
+        local function id_of(member)
+          return member:sub(member:byte(1) < 16 and 9 or 3)
+        end
+        local function head_in(record, text)
+          local birth, flags, expires, lane, needs = stated_head(text)
+          if birth then
+            return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
+          end
+          return read_record(record)
+        end
+        local function left_over(index, row, id, state, head)
+          if state.mark == '+' and redis.call('ZSCORE', leases, state.token) then
+            return true
+          end
+          local member = member_of(id, head, state.due)
+          local indexes = state.part == 'dead' and { dead } or state.part == 'expired' and { expired } or { ready, scheduled }
+          for _, other in ipairs(indexes) do
+            if (other ~= index or member ~= row) and redis.call('ZSCORE', other, member) then
+              return true
+            end
+          end
+          return false
+        end
+        local function is_blocked_row(row, id, text, record)
+          if not record then
+            return false
+          elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+            return true -- as for most: no script has touched it
+          elseif is_later(record, text) then
+            return true
+          end
+          local head = head_in(record, text)
+          local state = parse_state(text, head.birth)
+          return state.mark == '-' and member_of(id, head, state.due) == row and not left_over(scheduled, row, id, state, head)
+        end
+        local LONGEST = 2 ^ 42 -- milliseconds
+        local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+        local function interval_of(rate)
+          local count, spans, unit = rate:match('^(%d+)/(%d*)(%a+)$')
+          count, spans = tonumber(count), tonumber(spans == '' and 1 or spans)
+          if not count or count < 1 or not spans or spans < 1 or not UNITS[unit] then
+            return nil
+          end
+          local interval = spans * UNITS[unit] / count
+          return interval > 0 and interval <= LONGEST and interval or nil
+        end
+        local per_key_text = setting('per_key') or ''
+        local mode, rate = per_key_text:match('^(.-) ?rate (%S+)$')
+        local word, detail = (mode or per_key_text):match('^(%a*) ?(%w*)$')
+        local interval = rate and interval_of(rate)
+        local seats_of_lane = (word == 'limit' or word == 'fair') and tonumber(detail) or (word == 'order' or mode == '') and 1 or 0
+        local is_read = seats_of_lane > 0 and (interval or not rate)
+        local rule = {
+          limit = is_read and seats_of_lane or math.huge, of_each = is_read and word == 'limit',
+          in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
+          interval = is_read and interval or nil,
+        }
+        local function limit_of(number)
+          local lane = rule.of_each and (lanes_read[number] or setting('limited')) and read_lane(number)
+          return lane and tonumber(lane.limit) or rule.limit
+        end
+        local BY_RATE = '.5'
+        local function free_seats(lane)
+          local score = digits(lane)
+          local free = limit_of(lane) - redis.call('ZCOUNT', seats, score, score .. BY_RATE)
+          if rule.interval and free > 0 then
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
+            end
+            free = not slot_of(lane) and redis.call('ZCOUNT', seats, score .. BY_RATE, score .. BY_RATE) == 0 and 1 or 0
+          end
+          return free, rule.interval and score .. BY_RATE or score
+        end
+        local function seat_in(lane)
+          return rule.interval and digits(lane) .. BY_RATE or digits(lane)
+        end
+        local function enter(id, row, lane, full)
+          if rule.limit == math.huge then
+            return true
+          end
+          local has_room = not (full and full[lane] or is_closed(lane))
+          if has_room then
+            local score = digits(BLOCKED + lane)
+            local head = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', 0, 1)[1]
+            has_room = (not head or head == row and not rule.interval) and free_seats(lane) > 0
+          end
+          if has_room then
+            redis.call('ZADD', seats, seat_in(lane), id) -- before its row in `ready`
+            return true
+          elseif full then
+            full[lane] = true
+          end
+          local own = redis.call('ZSCORE', seats, id)
+          if own and rule.interval then
+            local function slot_of(lane)
+              local at = tonumber(redis.call('ZSCORE', slots, string.format('%.0f', lane)) or nil)
+              return at and at > now and at <= now + rule.interval and at or nil
+            end
+            local function comes_by_rate(id, lane, own)
+              local slot = own == lane and slot_of(lane)
+              if slot then
+                return false, rule.in_order and slot or nil
+              elseif own == lane then
+                local score = digits(lane) .. BY_RATE
+                if redis.call('ZCOUNT', seats, score, score) > 0 then
+                  return false
+                end
+                redis.call('ZADD', seats, score, id)
+              end
+              return true
+            end
+            return comes_by_rate(id, lane, tonumber(own))
+          end
+          return own ~= false -- its own seat counts as free
+        end
+        -- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has or gets a seat of its key,
+        -- otherwise it waits for that in the lane of its key. Record and state are checked, as in lib/let_in. A pass ends in time
+        -- (lib/end_pass): `gates` has when. Returns how many it let through.
+        --   rows: of the lane; count: the most that it lets through
+
+        -- Whether the message may be ready now; if not, also the lane of its key.
+        local function has_seat(id, row, record)
+          local lane = read_record(record).lane
+          if not lane or not is_closed(lane) and enter(id, row, lane) then
+            return true
+          end
+          return false, lane
+        end
+
+        local function let_through(number, rows, count)
+          local through, seen = 0, {}
+          for _, row in ipairs(rows) do
+            local id = id_of(row)
+            local record = not seen[row] and redis.call('HGET', messages, id)
+            if through >= count then
+              break
+            elseif not seen[row] and not is_blocked_row(row, id, redis.call('HGET', states, id), record) then
+              redis.call('ZREM', scheduled, row)
+            elseif not seen[row] then
+              local seated, lane = has_seat(id, row, record)
+              if seated then
+                redis.call('ZADD', gates, digits(now + breaker.longest), PASS .. id) -- first: no pass is without an end
+                redis.call('ZADD', seats, number, PASS .. id)
+                redis.call('ZADD', ready, score_of(9 - row:byte(), now), row)
+                redis.call('ZREM', scheduled, row)
+                through = through + 1
+              else
+                redis.call('ZADD', scheduled, BLOCKED + lane, row)
+                redis.call('ZREM', seats, id) -- with ordered keys it kept one
+              end
+            end
+            seen[row] = true
+          end
+          if through > 0 then
+            wake_one()
+          end
+          return through
+        end
+
+        local function next_event(lane)
+          if lane.paused then
+            return lane.ends
+          end
+          return lane.open and (lane.probe or now) or lane.drains and (lane.drain or now) or lane.trusts
+        end
+
+        local function write_lane(number, lane)
+          local name, before = string.format('%.0f', number), lanes_read[number]
+          lane = lane or before and before.limit and { of = before.of, name = before.name, limit = before.limit } or nil
+          local is_closed_at_times = lane and (lane.paused or lane.open or lane.drains or lane.trusts)
+          if lane and not is_closed_at_times and not lane.limit then
+            lane = nil
+          end
+          lanes_read[number] = lane or false
+          if not lane then
+            redis.call('HDEL', lanes, name)
+            redis.call('ZREM', gates, name)
+            return
+          end
+          if is_closed_at_times then
+            redis.call('HSET', settings, 'gated', 1)
+          end
+          if lane.limit then
+            redis.call('HSET', settings, 'limited', 1)
+          end
+          lane.due = is_closed_at_times and next_event(lane) or nil
+          if lane.due then
+            redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
+          else
+            redis.call('ZREM', gates, name)
+          end
+          redis.call('HSET', lanes, name, cjson.encode(lane)) -- from here on it is in force
+        end
+        -- Lets in messages of a dependency that is up again, never more than 32 at a time, or as many as the last batch that
+        -- succeeded had, so that other messages do not wait behind a flood. If none is out any more, it goes on by probes
+        -- (lib/pass_gates). When none is blocked, and none is ready or being processed, the drain ends.
+        --   count: the most messages that this call lets in
+        local AT_ONCE = 32 -- ready or being processed
+
+        local function drain(number, lane, count)
+          local name = digits(number)
+          local room = math.max(AT_ONCE, lane.most or 0) - redis.call('ZCOUNT', seats, name, name)
+          count = math.max(0, math.min(count, room))
+          if count > 0 then
+            let_through(number, parked_rows(number, count), count)
+          end
+          local waiting, out = count_parked(number), redis.call('ZCOUNT', seats, name, name)
+          local longest, hung = hung_wait(name)
+          lane.hung = hung > 0 and lane.hung or nil
+          if waiting + out + hung > 0 then
+            lane.drain = now + (out == 0 and hung > 0 and (waiting > 0 and longest or breaker.longest) or breaker.probe)
+          else
+            lane.drains, lane.drain, lane.most = nil, nil, nil
+          end
+          write_lane(number, lane)
+        end
+        drain(dependency, lane, tally.failed)
+      end
     end
   end
   count, finish = strike, function()
@@ -1697,10 +2142,18 @@ if counts and (setting('breaker') or setting('gated')) then
   end
 end
 if pauses then
+
+  local function next_event(lane)
+    if lane.paused then
+      return lane.ends
+    end
+    return lane.open and (lane.probe or now) or lane.drains and (lane.drain or now) or lane.trusts
+  end
+
   local function write_lane(number, lane)
     local name, before = string.format('%.0f', number), lanes_read[number]
     lane = lane or before and before.limit and { of = before.of, name = before.name, limit = before.limit } or nil
-    local is_closed_at_times = lane and (lane.paused or lane.open or lane.due)
+    local is_closed_at_times = lane and (lane.paused or lane.open or lane.drains or lane.trusts)
     if lane and not is_closed_at_times and not lane.limit then
       lane = nil
     end
@@ -1716,6 +2169,7 @@ if pauses then
     if lane.limit then
       redis.call('HSET', settings, 'limited', 1)
     end
+    lane.due = is_closed_at_times and next_event(lane) or nil
     if lane.due then
       redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
     else

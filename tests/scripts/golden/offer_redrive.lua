@@ -12,12 +12,12 @@ local job, position, grace, opening = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, counters = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local settings, wake, outcomes, groups, cleared = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local redrives, redriving, audit, seats, lanes = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
-local results, result_times, slots, to_messages, to_states = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
-local to_history, to_ready, to_scheduled, to_dead, to_expired = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
-local to_expiring, to_leases, to_counters, to_settings, to_wake = KEYS[31], KEYS[32], KEYS[33], KEYS[34], KEYS[35]
-local to_groups, to_redrives, to_seats, to_lanes, to_slots = KEYS[36], KEYS[37], KEYS[38], KEYS[39], KEYS[40]
-local redrive = KEYS[41]
+local redrives, redriving, audit, seats, gates = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20]
+local lanes, results, result_times, slots, to_messages = KEYS[21], KEYS[22], KEYS[23], KEYS[24], KEYS[25]
+local to_states, to_history, to_ready, to_scheduled, to_dead = KEYS[26], KEYS[27], KEYS[28], KEYS[29], KEYS[30]
+local to_expired, to_expiring, to_leases, to_counters, to_settings = KEYS[31], KEYS[32], KEYS[33], KEYS[34], KEYS[35]
+local to_wake, to_groups, to_redrives, to_seats, to_gates = KEYS[36], KEYS[37], KEYS[38], KEYS[39], KEYS[40]
+local to_lanes, to_slots, redrive = KEYS[41], KEYS[42], KEYS[43]
 -- The server's clock in whole milliseconds, read once per script (I11).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -311,6 +311,7 @@ local function drop(ids)
         passes[n] = PASS .. id
       end
       redis.call('ZREM', seats, unpack(passes))
+      redis.call('ZREM', gates, unpack(passes))
     end
     end_passes(ids)
   end
@@ -400,10 +401,12 @@ local function drop(ids)
             --   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
             --   by: the operator who paused it, as JSON; nil: a handler did (lib/pause_key), or an earlier version
             --   limit: how many messages of a key may hold a seat, if that differs from the rule
-            --   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
-            --   waited at the last one; dead: ids of the messages that died in the window that opened it
-            --   drains: since when success lets its messages in; trusts: until when failures do not open it, since an operator resumed
-            --   it
+            --   open: since when its breaker is; probe: when the next probe is due; probes: how many there were; wait: milliseconds
+            --   after it until another one; idle: no message waited at the last one; hung: since when a call that was let through hangs
+            --   (lib/end_pass); error: the newest, the first cell of a cause
+            --   died, dead: how many messages died of the failures that opened it, and the ids of the newest of them
+            --   drains: since when success lets its messages in; drain: when the next step of that is due; most: how many messages were
+            --   acked by the last ack of one of them; trusts: until when failures do not open it, since an operator closed it
             local lanes_read = {}
 
             local function read_lane(number)
@@ -613,6 +616,10 @@ local function drop(ids)
     local function let_in(...)
       due_first()
       if not made then
+        -- A parked message that failed as a probe is behind the others of its lane: this follows the lane in its score in
+        -- `scheduled`. So the lane of a dependency is a range of two scores, wherever its messages are read or counted. In `seats`
+        -- it follows the lane in the score of a pass whose call did not end in time (lib/end_pass).
+        local TRIED = '.5'
         local function id_of(member)
           return member:sub(member:byte(1) < 16 and 9 or 3)
         end
@@ -804,7 +811,9 @@ local function drop(ids)
             free = math.min(free, MOST - count)
             if free > 0 then
               local score = digits(BLOCKED + lane)
-              local found = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', free == 1 and '1' or digits(free))
+              local found = redis.call(
+                'ZRANGEBYSCORE', scheduled, score, score .. TRIED, 'LIMIT', '0', free == 1 and '1' or digits(free)
+              )
               for at = 1, #found do
                 count = count + 1
                 rows[count], ids[count], lane_of[count], seat_of[count] = found[at], id_of(found[at]), lane, seat
@@ -1070,8 +1079,8 @@ end
 local function there()
   local messages, states, history, ready, scheduled = to_messages, to_states, to_history, to_ready, to_scheduled
   local dead, expired, expiring, leases, settings = to_dead, to_expired, to_expiring, to_leases, to_settings
-  local wake, groups, redrives, seats, lanes = to_wake, to_groups, to_redrives, to_seats, to_lanes
-  local slots = to_slots
+  local wake, groups, redrives, seats, gates = to_wake, to_groups, to_redrives, to_seats, to_gates
+  local lanes, slots = to_lanes, to_slots
   local BAND = 2 ^ 42
 
   local function score_of(priority, due)
@@ -1101,13 +1110,11 @@ local function there()
     )
     return found[FIELDS[name]]
   end
-  local PASS = '\1'
   -- The only way a message gets a row in an index, except where many move together, as in lib/sent and lib/promote. The new
   -- row is written first, then the state, which takes effect; the caller removes the old row last (lib/leave). A script that
   -- is cut off leaves at worst a row that the state contradicts, and the next script that reads the row removes it (I9).
   -- Returns the new row: its index and its member.
-  --   waits: until state.due; a score: in the lane where it is blocked. The due time alone cannot tell: after the clock
-  --   stepped back, a message that was ready may be due in the future.
+  --   waits: until state.due, which alone cannot tell, since the clock may step back; a score: in the lane where it is blocked
   --   rest: when the rest of a dead or expired message ends (lib/past_resting); nil: it does not rest
   --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
   -- With a rule for keys, a message with a key is ready only with a seat, otherwise blocked (lib/seated_or_blocked).
@@ -1337,6 +1344,7 @@ local function there()
         local function let_in(...)
           due_first()
           if not made then
+            local TRIED = '.5'
             local function id_of(member)
               return member:sub(member:byte(1) < 16 and 9 or 3)
             end
@@ -1432,7 +1440,9 @@ local function there()
                 free = math.min(free, MOST - count)
                 if free > 0 then
                   local score = digits(BLOCKED + lane)
-                  local found = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', free == 1 and '1' or digits(free))
+                  local found = redis.call(
+                    'ZRANGEBYSCORE', scheduled, score, score .. TRIED, 'LIMIT', '0', free == 1 and '1' or digits(free)
+                  )
                   for at = 1, #found do
                     count = count + 1
                     rows[count], ids[count], lane_of[count], seat_of[count] = found[at], id_of(found[at]), lane, seat
@@ -1588,7 +1598,16 @@ local function there()
       count_redriven(died_again, 'died')
     end
     if head.needs and setting('gated') then
-      redis.call('ZREM', seats, PASS .. id) -- the pass that let it through (lib/let_through)
+      local PASS = '\1'
+      local function end_passes(ids)
+        local passes = {}
+        for n, id in ipairs(ids) do
+          passes[n] = PASS .. id
+        end
+        redis.call('ZREM', seats, unpack(passes))
+        redis.call('ZREM', gates, unpack(passes))
+      end
+      end_passes({ id })
     end
     if in_lane then
       give_back(id, state, waits or index == scheduled)
@@ -1667,7 +1686,7 @@ local function hand_over(id, state, head, index, member, by, cause, how)
   if index == dead or index == expired then -- like a redrive
     state.part, state.reason, state.due = 'live', '', now
     state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
-    state.more = with_expiry_word(state.more, how.expires)
+    state.more = with_expiry_word(state.more:gsub(' struck=%S*', ''), how.expires)
   end
   if how.copies and head.expires ~= expiry_of(head, state) then -- a copy has the time to live in force
     head.expires = expiry_of(head, state)
@@ -2037,6 +2056,7 @@ local function let_in(...)
   due_first()
   if not made then
     local BLOCKED = 2 ^ 43
+    local TRIED = '.5'
     local function head_in(record, text)
       local birth, flags, expires, lane, needs = stated_head(text)
       if birth then
@@ -2147,7 +2167,9 @@ local function let_in(...)
         free = math.min(free, MOST - count)
         if free > 0 then
           local score = digits(BLOCKED + lane)
-          local found = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', free == 1 and '1' or digits(free))
+          local found = redis.call(
+            'ZRANGEBYSCORE', scheduled, score, score .. TRIED, 'LIMIT', '0', free == 1 and '1' or digits(free)
+          )
           for at = 1, #found do
             count = count + 1
             rows[count], ids[count], lane_of[count], seat_of[count] = found[at], id_of(found[at]), lane, seat
@@ -2386,7 +2408,6 @@ local function remember_expiry(id, state)
     remember(id, 'expired', attempts(state), 0, '', '', state.due)
   end
 end
-local PASS = '\1'
 local in_group, seat_or_block, give_back
 
 local function put(id, state, head, waits, rest, arrive)
@@ -2573,7 +2594,16 @@ local function put(id, state, head, waits, rest, arrive)
     count_redriven(died_again, 'died')
   end
   if head.needs and setting('gated') then
-    redis.call('ZREM', seats, PASS .. id) -- the pass that let it through (lib/let_through)
+    local PASS = '\1'
+    local function end_passes(ids)
+      local passes = {}
+      for n, id in ipairs(ids) do
+        passes[n] = PASS .. id
+      end
+      redis.call('ZREM', seats, unpack(passes))
+      redis.call('ZREM', gates, unpack(passes))
+    end
+    end_passes({ id })
   end
   if in_lane then
     give_back(id, state, waits or index == scheduled)
@@ -2598,7 +2628,7 @@ local function bring_back(id, state, head, source, row, by, cause, job, expires,
     was[#was + 1] = state.more:match(' expires=(%d+)')
     state.more = state.more .. ' redrive=' .. table.concat(was, '/')
   end
-  state.more = with_expiry_word(state.more:gsub(' returned=%S*', ''), expires)
+  state.more = with_expiry_word(state.more:gsub(' returned=%S*', ''):gsub(' struck=%S*', ''), expires)
   if record then
     record = with_priority(record, head.priority)
     state.more = with_head(state.more, record)

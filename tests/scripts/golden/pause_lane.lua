@@ -1,9 +1,11 @@
--- Pauses a lane, all messages with one key or one dependency, or resumes it: then they are let in, and for ten minutes
--- failures do not open the breaker of the dependency. Returns 1 if that changed anything, otherwise 0.
+-- Pauses a lane, all messages with one key or one dependency, or resumes it: then they are let in. A pause ends by its own time
+-- or by hand only. To resume a dependency whose breaker is open closes that too, if `close` says so: for ten minutes failures
+-- are charged, and do not open it. Returns 1 if that changed anything, otherwise 0; -1 if the breaker is open, and stays so; -2
+-- if the end of the pause has passed: then nothing is done.
 -- drains
 local number, of, name = tonumber(ARGV[1]), ARGV[2], ARGV[3] -- of: key or dependency; name: its text
 local paused, ends, after = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]) -- paused: 1, or 0 to resume
-local by, user = ARGV[7], ARGV[8] -- ends, after: the end of the pause, a time or milliseconds from now; empty: none
+local close, by, user = ARGV[7] == '1', ARGV[8], ARGV[9] -- ends, after: the end of the pause, a time or milliseconds from now
 local messages, states, ready, scheduled, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local expired, leases, settings, wake, audit = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local seats, gates, lanes, slots = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
@@ -33,10 +35,12 @@ end
 --   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
 --   by: the operator who paused it, as JSON; nil: a handler did (lib/pause_key), or an earlier version
 --   limit: how many messages of a key may hold a seat, if that differs from the rule
---   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
---   waited at the last one; dead: ids of the messages that died in the window that opened it
---   drains: since when success lets its messages in; trusts: until when failures do not open it, since an operator resumed
---   it
+--   open: since when its breaker is; probe: when the next probe is due; probes: how many there were; wait: milliseconds
+--   after it until another one; idle: no message waited at the last one; hung: since when a call that was let through hangs
+--   (lib/end_pass); error: the newest, the first cell of a cause
+--   died, dead: how many messages died of the failures that opened it, and the ids of the newest of them
+--   drains: since when success lets its messages in; drain: when the next step of that is due; most: how many messages were
+--   acked by the last ack of one of them; trusts: until when failures do not open it, since an operator closed it
 local lanes_read = {}
 
 local function read_lane(number)
@@ -46,12 +50,21 @@ local function read_lane(number)
   end
   return lanes_read[number]
 end
--- Writes the special state of a lane (lib/read_lane), and when an event of the lane is due; nil: none any more, but for a
--- limit of its own.
+-- Writes the special state of a lane (lib/read_lane), and when its next event is due: a probe, a step of the drain, the end of
+-- a pause, or of the trust of an operator. nil: it has none any more, but for a limit of its own.
+
+-- When its next event is due; nil: none is. A pause ends only by its own time.
+local function next_event(lane)
+  if lane.paused then
+    return lane.ends
+  end
+  return lane.open and (lane.probe or now) or lane.drains and (lane.drain or now) or lane.trusts
+end
+
 local function write_lane(number, lane)
   local name, before = string.format('%.0f', number), lanes_read[number]
   lane = lane or before and before.limit and { of = before.of, name = before.name, limit = before.limit } or nil
-  local is_closed_at_times = lane and (lane.paused or lane.open or lane.due)
+  local is_closed_at_times = lane and (lane.paused or lane.open or lane.drains or lane.trusts)
   if lane and not is_closed_at_times and not lane.limit then
     lane = nil
   end
@@ -67,6 +80,7 @@ local function write_lane(number, lane)
   if lane.limit then
     redis.call('HSET', settings, 'limited', 1)
   end
+  lane.due = is_closed_at_times and next_event(lane) or nil
   if lane.due then
     redis.call('ZADD', gates, string.format('%.0f', lane.due), name)
   else
@@ -500,6 +514,10 @@ local function let_in(...)
   due_first()
   if not made then
     local BLOCKED = 2 ^ 43
+    -- A parked message that failed as a probe is behind the others of its lane: this follows the lane in its score in
+    -- `scheduled`. So the lane of a dependency is a range of two scores, wherever its messages are read or counted. In `seats`
+    -- it follows the lane in the score of a pass whose call did not end in time (lib/end_pass).
+    local TRIED = '.5'
     local function id_of(member)
       return member:sub(member:byte(1) < 16 and 9 or 3)
     end
@@ -767,7 +785,9 @@ local function let_in(...)
         free = math.min(free, MOST - count)
         if free > 0 then
           local score = digits(BLOCKED + lane)
-          local found = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', free == 1 and '1' or digits(free))
+          local found = redis.call(
+            'ZRANGEBYSCORE', scheduled, score, score .. TRIED, 'LIMIT', '0', free == 1 and '1' or digits(free)
+          )
           for at = 1, #found do
             count = count + 1
             rows[count], ids[count], lane_of[count], seat_of[count] = found[at], id_of(found[at]), lane, seat
@@ -813,11 +833,33 @@ local function let_in(...)
   end
   made(...)
 end
-local BLOCKED = 2 ^ 43
 local WHOLE = string.format('%d', 2 ^ 43) == '8796093022208' and '%d' or '%.0f' -- %d is faster, and has 32 bits on some servers
 
 local function digits(number)
   return string.format(WHOLE, number)
+end
+local TRIED = '.5'
+-- The longest wait until the next probe of a dependency, milliseconds: `breaker.longest`, twice as long for each call that
+-- was let through and did not end in that time, at most an hour. And how many such calls there are.
+--   name: its lane, as text
+local HOUR = 3600000
+
+local function hung_wait(name)
+  local hung = redis.call('ZCOUNT', seats, name .. TRIED, name .. TRIED)
+  return hung == 0 and breaker.longest or math.min(breaker.longest * 2 ^ hung, HOUR), hung
+end
+local BLOCKED = 2 ^ 43
+-- Reads the lane of a dependency: how many messages wait in it; and the first rows, those that failed as probes last.
+local SPARE = 20 -- more rows that it reads, in place of those that are not let through (I9)
+
+local function count_parked(number)
+  local score = digits(BLOCKED + number)
+  return redis.call('ZCOUNT', scheduled, score, score .. TRIED)
+end
+
+local function parked_rows(number, count)
+  local score = digits(BLOCKED + number)
+  return redis.call('ZRANGEBYSCORE', scheduled, score, score .. TRIED, 'LIMIT', 0, count + SPARE)
 end
 -- Precedes, in `seats`, the id of a message that was let through the gate of its dependency; no id has this byte.
 local PASS = '\1'
@@ -1067,9 +1109,9 @@ local function wake_one()
   end
 end
 -- Lets blocked messages of a dependency through its gate: each is ready with a pass, if it has or gets a seat of its key,
--- otherwise it waits for that in the lane of its key. Record and state are checked, as in lib/let_in.
---   count: the most that it lets through; first: where in the lane it begins
-local SPARE = 20 -- more rows that it reads, in place of those that are not let through (I9)
+-- otherwise it waits for that in the lane of its key. Record and state are checked, as in lib/let_in. A pass ends in time
+-- (lib/end_pass): `gates` has when. Returns how many it let through.
+--   rows: of the lane; count: the most that it lets through
 
 -- Whether the message may be ready now; if not, also the lane of its key.
 local function has_seat(id, row, record)
@@ -1080,21 +1122,19 @@ local function has_seat(id, row, record)
   return false, lane
 end
 
-local function let_through(number, count, first)
-  local score, through = digits(BLOCKED + number), 0
-  if count < 1 then
-    return
-  end
-  for _, row in ipairs(redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', first, count + SPARE)) do
+local function let_through(number, rows, count)
+  local through, seen = 0, {}
+  for _, row in ipairs(rows) do
     local id = id_of(row)
-    local record = redis.call('HGET', messages, id)
-    if through == count then
+    local record = not seen[row] and redis.call('HGET', messages, id)
+    if through >= count then
       break
-    elseif not is_blocked_row(row, id, redis.call('HGET', states, id), record) then
+    elseif not seen[row] and not is_blocked_row(row, id, redis.call('HGET', states, id), record) then
       redis.call('ZREM', scheduled, row)
-    else
+    elseif not seen[row] then
       local seated, lane = has_seat(id, row, record)
       if seated then
+        redis.call('ZADD', gates, digits(now + breaker.longest), PASS .. id) -- first: no pass is without an end
         redis.call('ZADD', seats, number, PASS .. id)
         redis.call('ZADD', ready, score_of(9 - row:byte(), now), row)
         redis.call('ZREM', scheduled, row)
@@ -1104,26 +1144,33 @@ local function let_through(number, count, first)
         redis.call('ZREM', seats, id) -- with ordered keys it kept one
       end
     end
+    seen[row] = true
   end
   if through > 0 then
     wake_one()
   end
+  return through
 end
--- Lets in messages of a dependency that is up again, never more than 32 at a time, so that other messages do not wait
--- behind a flood. When none is blocked and none is ready or being processed, the drain ends.
+-- Lets in messages of a dependency that is up again, never more than 32 at a time, or as many as the last batch that
+-- succeeded had, so that other messages do not wait behind a flood. If none is out any more, it goes on by probes
+-- (lib/pass_gates). When none is blocked, and none is ready or being processed, the drain ends.
 --   count: the most messages that this call lets in
 local AT_ONCE = 32 -- ready or being processed
 
 local function drain(number, lane, count)
-  local score = digits(BLOCKED + number)
-  let_through(number, math.max(0, math.min(count, AT_ONCE - redis.call('ZCOUNT', seats, number, number))), 0)
-  local waiting = redis.call('ZCOUNT', scheduled, score, score)
-  if waiting + redis.call('ZCOUNT', seats, number, number) > 0 then
-    lane.due = now + breaker.probe
-  elseif lane.trusts and lane.trusts > now then
-    lane.drains, lane.due = nil, lane.trusts
+  local name = digits(number)
+  local room = math.max(AT_ONCE, lane.most or 0) - redis.call('ZCOUNT', seats, name, name)
+  count = math.max(0, math.min(count, room))
+  if count > 0 then
+    let_through(number, parked_rows(number, count), count)
+  end
+  local waiting, out = count_parked(number), redis.call('ZCOUNT', seats, name, name)
+  local longest, hung = hung_wait(name)
+  lane.hung = hung > 0 and lane.hung or nil
+  if waiting + out + hung > 0 then
+    lane.drain = now + (out == 0 and hung > 0 and (waiting > 0 and longest or breaker.longest) or breaker.probe)
   else
-    lane = nil
+    lane.drains, lane.drain, lane.most = nil, nil, nil
   end
   write_lane(number, lane)
 end
@@ -1134,8 +1181,9 @@ local AT_FIRST = 32
 local function reopen(number, lane)
   lane.paused, lane.ends, lane.by, lane.open = nil, nil, nil, nil
   if lane.of == 'dependency' then
-    lane.drains, lane.due = now, now + breaker.probe
-    write_lane(number, lane) -- first: while it is open, only one message has a pass
+    lane.probe, lane.probes, lane.wait, lane.idle, lane.dead, lane.died, lane.error = nil, nil, nil, nil, nil, nil, nil
+    lane.drains, lane.drain = lane.drains or now, now + breaker.probe
+    write_lane(number, lane) -- first: while it is open, only probes have a pass
     drain(number, lane, AT_FIRST)
     return
   end
@@ -1160,21 +1208,33 @@ local function note_audit(did, by, user, ...)
   redis.call('PERSIST', audit) -- the queue may have been deleted (delete), and created again
 end
 local TRUST = 600000 -- milliseconds
-local lane = read_lane(number)
+local lane, did, waiting = read_lane(number), 'resumed', count_parked(number)
+local is_paused = lane and lane.paused and (not lane.ends or lane.ends > now)
+local is_down = lane and lane.open and setting('breaker')
 ends = after and now + after or ends
 if paused == '1' then
-  if lane and lane.paused and lane.ends == ends then
+  if ends and ends <= now then
+    return -2
+  elseif is_paused and lane.ends == ends then
     return 0
   end
-  lane = lane or { of = of, name = name }
-  lane.paused, lane.ends, lane.due, lane.by = lane.paused or now, ends, ends, by
+  lane, did = lane or { of = of, name = name }, 'paused'
+  lane.paused, lane.ends, lane.by = is_paused and lane.paused or now, ends, by
+  write_lane(number, lane)
+elseif is_down and not close then
+  if not is_paused then
+    return -1
+  end
+  lane.paused, lane.ends, lane.by = nil, nil, nil -- its probes go on
   write_lane(number, lane)
 elseif lane and (lane.paused or lane.open) then
-  lane.trusts = of == 'dependency' and setting('breaker') and now + TRUST or nil
+  if is_down then
+    lane.trusts, did = now + TRUST, 'closed'
+  end
   reopen(number, lane)
 else
   return 0
 end
 wake_one() -- a waiting client sets the alarm again
-note_audit(paused == '1' and 'paused' or 'resumed', by, user, 'chosen', of .. ' ' .. name)
+note_audit(did, by, user, 'number', waiting, 'chosen', of .. ' ' .. name)
 return 1

@@ -3,7 +3,7 @@
 local id, token, progress = ARGV[1], ARGV[2], ARGV[3] -- progress: a fraction, and a text without blanks
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, leases, settings, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local seats, lanes, slots = KEYS[11], KEYS[12], KEYS[13]
+local seats, gates, lanes, slots = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 -- A setting that is JSON, as a table; an empty one if it cannot be read, since that must not stop the queue.
 local function read_json(text)
   local decoded, value = pcall(cjson.decode, text or '')
@@ -15,10 +15,12 @@ end
 --   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
 --   by: the operator who paused it, as JSON; nil: a handler did (lib/pause_key), or an earlier version
 --   limit: how many messages of a key may hold a seat, if that differs from the rule
---   open: since when its breaker is; probes: how many there were; wait: milliseconds until the next one; idle: no message
---   waited at the last one; dead: ids of the messages that died in the window that opened it
---   drains: since when success lets its messages in; trusts: until when failures do not open it, since an operator resumed
---   it
+--   open: since when its breaker is; probe: when the next probe is due; probes: how many there were; wait: milliseconds
+--   after it until another one; idle: no message waited at the last one; hung: since when a call that was let through hangs
+--   (lib/end_pass); error: the newest, the first cell of a cause
+--   died, dead: how many messages died of the failures that opened it, and the ids of the newest of them
+--   drains: since when success lets its messages in; drain: when the next step of that is due; most: how many messages were
+--   acked by the last ack of one of them; trusts: until when failures do not open it, since an operator closed it
 local lanes_read = {}
 
 local function read_lane(number)
@@ -182,6 +184,7 @@ local function held_head(id, text)
             passes[n] = PASS .. id
           end
           redis.call('ZREM', seats, unpack(passes))
+          redis.call('ZREM', gates, unpack(passes))
         end
         end_passes(ids)
       end
@@ -500,6 +503,10 @@ local function held_head(id, text)
         local function let_in(...)
           due_first()
           if not made then
+            -- A parked message that failed as a probe is behind the others of its lane: this follows the lane in its score in
+            -- `scheduled`. So the lane of a dependency is a range of two scores, wherever its messages are read or counted. In `seats`
+            -- it follows the lane in the score of a pass whose call did not end in time (lib/end_pass).
+            local TRIED = '.5'
             local function id_of(member)
               return member:sub(member:byte(1) < 16 and 9 or 3)
             end
@@ -726,7 +733,9 @@ local function held_head(id, text)
                 free = math.min(free, MOST - count)
                 if free > 0 then
                   local score = digits(BLOCKED + lane)
-                  local found = redis.call('ZRANGEBYSCORE', scheduled, score, score, 'LIMIT', '0', free == 1 and '1' or digits(free))
+                  local found = redis.call(
+                    'ZRANGEBYSCORE', scheduled, score, score .. TRIED, 'LIMIT', '0', free == 1 and '1' or digits(free)
+                  )
                   for at = 1, #found do
                     count = count + 1
                     rows[count], ids[count], lane_of[count], seat_of[count] = found[at], id_of(found[at]), lane, seat
