@@ -2,32 +2,32 @@
 -- can no longer settle it; its seat stays taken until the holder's call or its lease has ended (lib/end_cancelled). A dead
 -- or expired message stays, and so does one in a batch of Spark, whose claims are settled as a whole. Returns the outcome:
 -- cancelled; or where the message stays: dead, expired, batch, later (a form of a later version); or acked, unknown: it is
--- not here. Then, if it was being processed, its token and its holder, as JSON.
+-- not here. Then the birth of the send that this is about, 0: unknown; then, if the message was being processed, its token
+-- and its holder, as JSON.
 -- drains
-local number, id, act = ARGV[1], ARGV[2], ARGV[3] -- act: as in lib/note_act
+local number, id, act, meant = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]) -- act: as in lib/note_act; meant: lib/own_end
 -- needs: register, done
 if done then
-  local word, token, holder = register:match('^%d+ (%S+) (%S*) (.*) %d*$')
-  return { word or 'unknown', token or '', holder or '' } -- of a later call, if this one arrives late: no caller reads that
+  local word, birth, token, holder = register:match('^%d+ (%S+) (%d+) (%S*) (.*) %d*$')
+  return { word or 'unknown', birth or '0', token or '', holder or '' } -- of a later call, if this one arrives late: no caller reads that
 end
 -- needs: head_of, parse_state, member_of, setting, drop, leave, let_go, holder, outcome, note_once, note_done, cancelled_seat
--- needs: keys: states, scheduled, ready, claims, seats, settings, counters
+-- needs: keys: states, scheduled, ready, claims, seats, counters
 local text, is_keyed = redis.call('HGET', states, id), setting('per_key')
 local head, later = head_of(id, text)
 if later then
-  return { 'later', '', '' }
-elseif not head then
-  -- needs: recall_acked
-  local known = {}
-  recall_acked({ id }, known, redis.call('HGET', settings, 'dedup_window'))
-  return { known[1] and 'acked' or 'unknown', '', '' }
+  return { 'later', '0', '', '' }
+elseif not head or meant > 0 and meant ~= head.birth then
+  -- needs: acked_before
+  local birth = acked_before(id, meant, head and head.birth)
+  return { birth and 'acked' or 'unknown', string.format('%.0f', birth or meant), '', '' }
 end
-local state = parse_state(text, head.birth)
+local state, birth = parse_state(text, head.birth), string.format('%.0f', head.birth)
 local held = state.mark == '+'
 if state.part ~= 'live' then
-  return { state.part, '', '' }
+  return { state.part, birth, '', '' }
 elseif held and (redis.call('HGET', claims, state.token) or ''):find('^[^\n]*\tbatch') then
-  return { 'batch', '', '' }
+  return { 'batch', birth, '', '' }
 end
 local token, consumer = held and state.token or '', held and holder(state.token) or ''
 local seat = held and is_keyed and redis.call('ZSCORE', seats, id)
@@ -45,5 +45,5 @@ end
 redis.call('HINCRBY', counters, 'cancelled', 1)
 outcome('cancelled', id, head, state, 0, { consumer = held and consumer or nil })
 note_once(act)
-note_done(1, table.concat({ 'cancelled', token, consumer, '' }, ' '))
-return { 'cancelled', token, consumer }
+note_done(1, table.concat({ 'cancelled', birth, token, consumer, '' }, ' '))
+return { 'cancelled', birth, token, consumer }

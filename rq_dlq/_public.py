@@ -49,6 +49,7 @@ from rq_dlq.policy import (
     RedeliveryPolicy,
     SharedDeadLetterStrategy,
 )
+from rq_dlq.values.cancelled import Cancelled
 from rq_dlq.values.changed import Changed
 from rq_dlq.values.counts import ErrorGroup, QueueStats
 from rq_dlq.values.dependency import DependencyStats
@@ -69,6 +70,7 @@ __all__ = [
     "BrokerRefused",
     "BrokerSettings",
     "BrokerUnavailable",
+    "Cancelled",
     "Cause",
     "Changed",
     "ConfigurationError",

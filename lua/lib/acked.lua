@@ -28,11 +28,17 @@ if noted or dedup_window then
     end
   end
 end
-local with_result
-for n, id in ipairs(ids) do
+local with_result, births
+for n = 1, #ids do
   if texts[n]:find(' result=', 1, true) then
-    with_result = with_result or {}
-    with_result[#with_result + 1] = id
+    with_result, births = with_result or {}, births or {}
+    local last, birth = #with_result + 1, texts[n]:match(' result=(%d*)')
+    if #birth < 2 then -- version 0.1.0 sent it
+      -- needs: head_of
+      local head = head_of(ids[n], texts[n])
+      birth = head and string.format('%.0f', head.birth) or '0'
+    end
+    with_result[last], births[last] = ids[n], birth
   end
 end
 if with_result then -- first, so that a message that is gone has its result

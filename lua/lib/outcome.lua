@@ -12,12 +12,13 @@ local ENDS = {
 }
 local names = {} -- of consumers, by their JSON
 local function outcome(event, id, head, state, delay, detail)
+  local birth = string.format('%.0f', head.birth)
   if ENDS[event] and state.more:find(' result=', 1, true) then
     -- needs: keep_results
     local word = event == 'undone' and state.part or event
     local cause = detail and detail.error and detail.error:match('^[^\t]*') or ''
     local rest = string.format('%.0f', now) .. ' ' .. state.reason .. '\t' .. cause
-    keep_results({ id }, { event ~= 'redriven' and word .. ' ' .. rest })
+    keep_results({ id }, { event ~= 'redriven' and word .. ' ' .. rest }, { birth })
   end
   local kept = setting('outcomes')
   if not kept then
@@ -31,6 +32,6 @@ local function outcome(event, id, head, state, delay, detail)
     'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', attempts(state),
     'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
     'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
-    'reason', state.reason, 'cause', detail.cause or ''
+    'reason', state.reason, 'cause', detail.cause or '', 'birth', birth
   )
 end

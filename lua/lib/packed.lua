@@ -1,9 +1,9 @@
 -- Packs the new items of items[first] to items[last] (id, payload, …), and gives them births. `packed` is how many are new.
--- An id that the queue already has, in any state, or that was acked within the dedup_window, is left as it is (I12):
--- `known`, 1 is the first. If a key gets no seat, the row is in `blocked`. Statements, as in lib/chosen.
--- needs: now, EXPIRES, LONG, pack_number, score_of, order_of, asked, existing, opened, keys_count, all_asked; keys: counters
+-- An id that the queue knows, in any state or of an earlier message (lib/asked), is left as it is (I12): `known`, 1 is the
+-- first. `birth` is the next one. If a key gets no seat, the row is in `blocked`. Statements, as in lib/chosen.
+-- needs: now, EXPIRES, LONG, pack_number, score_of, order_of, asked, existing, ended, opened, keys_count, all_asked; keys: counters
 -- needs: locals: items, first, delay, ttl
--- gives: packed, known, records, places, blocked, new_seats, stated, deadlines
+-- gives: packed, birth, known, records, places, blocked, new_seats, stated, deadlines
 local PACKED, ABOVE, LAST = 0x20, 0x40, 2 -- the flag of fields and headers, and the next; the last field of lib/lanes_in
 local records, places, known, head, packed = {}, {}, {}, {}, 0 -- a table costs a part of a command's time
 local deadlines, seen = ttl > 0 and {}, asked > 1 and {}
@@ -48,7 +48,7 @@ for n = 1, opened and asked or 0 do
       payload = string.char(payload:byte(1) + EXPIRES) .. expiry .. payload:sub(2)
       deadlines[2 * packed + 1], deadlines[2 * packed + 2] = ends, id
     end
-    local record, word = lead .. low .. payload, asks_result and ' result=1' or ''
+    local record, word = lead .. low .. payload, asks_result and ' result=' .. string.format('%.0f', birth) or ''
     if #record > LONG then
       -- needs: head_word
       word = head_word(record) .. word

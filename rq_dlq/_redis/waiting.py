@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rq_dlq.core.results import calls
-from rq_dlq.core.results.results import is_over
+from rq_dlq.core.results.calls import End
 from rq_dlq.core.steps.step import CHUNK, chunks
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable
 from rq_dlq.values.forks import this_process
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
-    from rq_dlq.core.results.calls import Found
+    from rq_dlq.core.results.calls import Found, Meant
     from rq_dlq.core.steps.step import Steps
 
 LOOK_EVERY = 1.0  # seconds; the longest delay after a lost notification
@@ -31,7 +31,7 @@ class Place(NamedTuple):
         tell: the channel on which to notify the listener; empty: the listener polls soon anyway.
     """
 
-    future: Future[bytes]
+    future: Future[End]
     starts: bool
     tell: str
 
@@ -39,8 +39,8 @@ class Place(NamedTuple):
 @dataclass(eq=False, slots=True)
 class _Message:
     keys: QueueKeys
-    id: str
-    callers: list[Future[bytes]] = field(default_factory=list["Future[bytes]"])
+    meant: Meant
+    callers: list[Future[End]] = field(default_factory=list["Future[End]"])
     last: Found | BrokerUnavailable | BrokerRefused | None = (
         None  # the result of the last poll; None: there was no poll yet
     )
@@ -49,8 +49,8 @@ class _Message:
 class Waiting:
     """The waiting callers of a broker, by the channels of their messages; thread-safe.
 
-    One listener serves all callers: it subscribes to the channels, and polls every second and when a
-    subscription has begun.
+    One listener serves all callers: it subscribes to the channels, and polls every second, when a
+    subscription has begun, and when a notification does not tell which of the messages with an id has ended.
     """
 
     def __init__(self) -> None:
@@ -59,41 +59,49 @@ class Waiting:
 
     def _forget(self) -> None:
         self._process = this_process()
-        self._messages: dict[str, _Message] = {}
-        self._begun: set[str] = set()  # channels whose subscription has begun since the last poll
+        self._messages: dict[str, dict[int, _Message]] = {}  # by channel, then by birth
+        self._begun: set[str] = set()  # channels to poll now, since a subscription has begun
         self._own = ""  # the channel that announces a new caller; empty: no listener
         self._rests = False  # the listener must be notified of new callers
 
-    def add(self, keys: QueueKeys, message_id: str) -> Place:
+    def add(self, keys: QueueKeys, meant: Meant) -> Place:
         """Register a caller that waits for a message."""
         with self._lock:
             if self._process != this_process():  # a forked child has no waiting callers
                 self._forget()
-            channel, future = keys.result(message_id), Future[bytes]()
-            message = self._messages.setdefault(channel, _Message(keys, message_id))
+            future, of_id = Future[End](), self._messages.setdefault(keys.result(meant.id), {})
+            message = of_id.setdefault(meant.birth, _Message(keys, meant))
             message.callers.append(future)
             starts, tell = not self._own, self._own if self._rests and len(message.callers) == 1 else ""
             self._own = self._own or keys.heard(secrets.token_hex(6))
             self._rests = self._rests and not tell
             return Place(future, starts, tell)
 
-    def remove(self, keys: QueueKeys, message_id: str, future: Future[bytes]) -> Found | None:
+    def remove(self, keys: QueueKeys, meant: Meant, future: Future[End]) -> Found | None:
         """Unregister a caller; returns the result of the last poll, None: there was no poll yet.
 
         Raises:
             BrokerUnavailable, BrokerRefused: the last poll failed.
         """
         with self._lock:
-            channel = keys.result(message_id)
-            message = self._messages.get(channel)
+            channel = keys.result(meant.id)
+            message = self._messages.get(channel, {}).get(meant.birth)
             if message is not None and future in message.callers:
                 message.callers.remove(future)
                 if not message.callers:
-                    del self._messages[channel]
+                    self._take(channel, meant.birth)
         last = message.last if message else None
         if isinstance(last, Exception):
             raise type(last)(*last.args) from last
         return last
+
+    def _take(self, channel: str, birth: int) -> _Message:
+        """Remove a message, with its callers."""
+        of_id = self._messages[channel]
+        message = of_id.pop(birth)
+        if not of_id:
+            del self._messages[channel]
+        return message
 
     # For the listener
 
@@ -115,13 +123,16 @@ class Waiting:
         """Note that a subscription has begun: ends that were published earlier must be polled."""
         self._begun.add(channel)
 
-    def heard(self, channel: str, end: bytes) -> None:
-        """Handle a published end."""
+    def heard(self, channel: str, ended: bytes) -> None:
+        """Handle a published end: callers that wait for another message with this id go on waiting."""
+        end = calls.published(ended)
         with self._lock:
-            message = self._messages.pop(channel, None)
-        for future in message.callers if message else ():
-            if future.set_running_or_notify_cancel():
-                future.set_result(end)
+            births = self._messages.get(channel, {}).keys()
+            over = [self._take(channel, birth) for birth in (0, end.birth) if birth in births]
+            if channel in self._messages:  # version 0.1.0 does not say whose end it is
+                self._begun.add(channel)
+        for message in over:
+            _tell(message, end)
 
     def look(self, *, every: bool) -> Steps[bool]:
         """Poll the ends of messages: of all, or of those whose subscription has begun.
@@ -131,21 +142,39 @@ class Waiting:
         """
         with self._lock:
             begun, self._begun = self._begun, set()
-            wanted = {name: one for name, one in self._messages.items() if every or name in begun}
+            looked = [
+                (name, message)
+                for name, of_id in self._messages.items()
+                if every or name in begun
+                for message in of_id.values()
+            ]
         missed, queues = False, dict[Any, list[tuple[str, _Message]]]()
-        for name, message in wanted.items():
+        for name, message in looked:
             queues.setdefault(message.keys, []).append((name, message))
         for keys, messages in queues.items():
             for part in chunks(messages, CHUNK):
                 try:
-                    found = yield calls.result(keys, [message.id for _, message in part])
+                    found = yield calls.result(keys, [message.meant for _, message in part])
                 except (BrokerUnavailable, BrokerRefused) as error:  # raised when the wait ends
                     for _, message in part:
                         message.last = error
                     continue
                 for (name, message), end in zip(part, found, strict=True):
                     message.last = end
-                    if is_over(end):
+                    if isinstance(end, End):
                         missed = missed or name not in begun
-                        self.heard(name, end)
+                        self._over(name, message, end)
         return missed
+
+    def _over(self, channel: str, message: _Message, end: End) -> None:
+        """Handle an end that a poll found."""
+        with self._lock:
+            if self._messages.get(channel, {}).get(message.meant.birth) is message:
+                self._take(channel, message.meant.birth)
+        _tell(message, end)
+
+
+def _tell(message: _Message, end: End) -> None:
+    for future in message.callers:
+        if future.set_running_or_notify_cancel():
+            future.set_result(end)

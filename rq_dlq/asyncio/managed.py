@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from rq_dlq.core.cancelling.cancel import Cancelled
     from rq_dlq.core.choosing.choice import Order
     from rq_dlq.core.looking.explain import Explanation
     from rq_dlq.core.steps.call import Place
     from rq_dlq.policy import QueueSettings
+    from rq_dlq.values.cancelled import Cancelled
     from rq_dlq.values.changed import Changed
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.durations import Duration
@@ -221,12 +221,13 @@ class Managed(OwnQueue[T]):
         Side effects of the handler are not undone.
 
         Args:
-            id: the message's id.
+            id: the message's id. The object that `send` returned means its own message, and never a later
+                one with the same id.
             by: the operator's name, for the audit; None: the user and host of this process.
 
         Returns:
-            "cancelled"; or, if nothing was changed: "dead", "expired", "acked" if the queue remembers the ack
-            (`dedup_window`), or "unknown".
+            "cancelled"; or, if nothing was changed: "dead", "expired", "acked" if the queue keeps its result
+            or remembers its ack (`dedup_window`), or "unknown".
 
         Raises:
             InvalidInput: this is a dead-letter or expiry queue, a Spark batch holds the message, or `by` is
@@ -289,7 +290,8 @@ class Managed(OwnQueue[T]):
         """Explain where a message is, why it is not being delivered, and what happens next.
 
         Args:
-            id: the message's id; the queue need not have such a message.
+            id: the message's id; the queue need not have such a message. The object that `send` returned
+                means its own message, and never a later one with the same id.
 
         Returns:
             The explanation; `str()` of it is text for people.

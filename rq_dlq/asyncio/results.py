@@ -11,7 +11,7 @@ from rq_dlq.errors import BrokerRefused, BrokerUnavailable
 from rq_dlq.errors.guesses import part_of
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.names import check_id
-from rq_dlq.values.sent import Sent
+from rq_dlq.values.sent import Sent, birth_meant
 
 if TYPE_CHECKING:
     from rq_dlq.core.results.calls import Found
@@ -34,7 +34,8 @@ class Results(OwnQueue[T]):
         waiting callers of a process share one connection.
 
         Args:
-            message_id: the id that `send` returned.
+            message_id: the id. The object that `send` returned means its own message, also if a later one
+                has the same id; text means the newest.
             wait: how long to wait until the message is done; None: do not wait.
 
         Returns:
@@ -58,17 +59,17 @@ class Results(OwnQueue[T]):
 
     async def _result(self, message_id: str, wait: Duration | None, codec: Codec[Any] | None = None) -> Any:
         check_id(message_id)
-        found: Found | None = None
+        meant, found = calls.Meant(message_id, birth_meant(message_id)), None
         if wait is not None:
-            found = await self._heard(message_id, milliseconds(wait, name="wait") / 1000)
+            found = await self._heard(meant, milliseconds(wait, name="wait") / 1000)
         if found is None:
-            found = await self._broker._run(results.find(self._core, message_id))
+            found = await self._broker._run(results.find(self._core, meant))
         return results.value_of(self._core, message_id, found, codec)
 
-    async def _heard(self, message_id: str, seconds: float) -> Found | None:
+    async def _heard(self, meant: calls.Meant, seconds: float) -> Found | None:
         """The end of a message, if it is published within this time; otherwise the last poll's finding."""
         broker, waiting, keys = self._broker, self._broker._waiting, self._core.keys
-        place, heard = waiting.add(keys, message_id), None
+        place, heard = waiting.add(keys, meant), None
         try:
             if place.starts:
                 listen(await broker._connected(), waiting)
@@ -77,7 +78,7 @@ class Results(OwnQueue[T]):
                     await broker._run(broker._step(calls.tell(place.tell)))
             heard = await outcome_of(place.future, seconds)
         finally:
-            last = waiting.remove(keys, message_id, place.future)
+            last = waiting.remove(keys, meant, place.future)
         return last if heard is None else heard
 
 
@@ -90,8 +91,8 @@ class SentForResult(Sent, Generic[R]):
         >>> settlement = await delivery.ack(result="paid")
         >>> await sent.result(wait="5s")
         'paid'
-        >>> sent.new, sent.known
-        (True, None)
+        >>> sent.new, sent.known, sent.birth == sent.birth
+        (True, None, True)
     """
 
     __slots__ = ("_codec", "_queue", "_sent")
@@ -108,6 +109,11 @@ class SentForResult(Sent, Generic[R]):
         known = super().__new__(cls, sent)
         known._sent, known._queue, known._codec = sent, queue, codec
         return known
+
+    @property
+    def birth(self) -> int | None:
+        """The number of this send; see `Sent.birth`."""
+        return self._sent.birth
 
     @property
     def new(self) -> bool | None:
@@ -137,4 +143,4 @@ class SentForResult(Sent, Generic[R]):
             Traceback (most recent call last):
             rq_dlq.errors.ResultUnavailable: message order-42 of 'orders' is not done yet: …
         """
-        return await self._queue._result(str(self), wait, self._codec)  # type: ignore[no-any-return]
+        return await self._queue._result(self, wait, self._codec)  # type: ignore[no-any-return]

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 MESSAGES = (Column("id", "bold"), Column("place", "cyan"), *_show.MESSAGES[1:])
 COUNTS = (Column("value", "bold"), Column("count"))
 ABSENT = "(without it)"
-EXPLAINED = ("place", "why", "next", "at")
+EXPLAINED = ("place", "why", "next", "at", "birth")
 Found: TypeAlias = Selection[Any]
 
 to_option = click.option("--to", required=True, metavar="QUEUE", help="An existing queue.")

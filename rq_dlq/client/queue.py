@@ -103,9 +103,9 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
         Args:
             body: the body, of the queue's type.
             id: the message's permanent id, at most 200 bytes; None: a new one is generated. If the queue
-                has a message with this id, in any state, or acked it within its `dedup_window`, nothing is
-                sent, and the result says so. If that message is a dead letter, a warning is logged, once
-                for each id.
+                has a message with this id, in any state, acked it within its `dedup_window`, or keeps its
+                result, nothing is sent, and the return value says so. If that message is a dead letter, a
+                warning is logged, once for each id.
             delay: time until the first delivery; None: no delay.
             ttl: time to live; None: the queue's default, or no limit if none is set.
             priority: 9 (first) to 0 (last).

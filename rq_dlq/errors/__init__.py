@@ -202,7 +202,7 @@ class KnownId(RqDlqError):
     """The queue already has a message with an id that must be new; that message was not changed.
 
     Cause: `new=True`, or an ack that sends, and this id was sent before. The message may wait, be leased, or
-    be a dead letter, or its ack is remembered (`dedup_window`).
+    be a dead letter, its ack is remembered (`dedup_window`), or its result is kept.
 
     What to do: nothing, if it is the same message. `queue.explain(id)` says where it is. For another message
     use another id.
@@ -259,6 +259,7 @@ class ResultError(RqDlqError):
             moved to another queue.
         reason: why it died or expired: exhausted, poison, unprocessable or expired; empty: it did neither.
         cause: the class and text of the error of its last attempt; empty: there was none.
+        birth: which message with this id it was (`Sent.birth`); None: version 0.1.0 recorded the end.
 
     Examples:
         >>> sent = orders.send({"total": 7.0}, id="order-42", result=True, priority=9)
@@ -269,11 +270,14 @@ class ResultError(RqDlqError):
         rq_dlq.errors.ResultError: message order-42 of 'orders' ended without a result, …
     """
 
-    def __init__(self, message: str, end: End = "dead", reason: str = "", cause: str = "") -> None:
-        super().__init__(message, end, reason, cause)
+    def __init__(
+        self, message: str, end: End = "dead", reason: str = "", cause: str = "", birth: int | None = None
+    ) -> None:
+        super().__init__(message, end, reason, cause, birth)
         self.end: End = end
         self.reason = reason
         self.cause = cause
+        self.birth = birth
 
 
 class ResultUnavailable(RqDlqError):

@@ -96,7 +96,7 @@ class Row(NamedTuple):
 
         It needs the state and the head of the record.
         """
-        head, sent = self.record[records.BIRTH], records.birth_of(self.record)
+        head, sent = self.record[records.BIRTH], records.born_at(self.record)
         if place == "leased":
             return (0, self.lease_until, head, self.id)
         due = (states.read_state(self.state) or states.NEW).due or sent
@@ -224,7 +224,7 @@ class Received(Answering, Generic[T]):
     @property
     def enqueued_at(self) -> datetime:
         """When it was sent, by the server's clock (UTC)."""
-        return moment(records.birth_of(self._row.record))
+        return moment(records.born_at(self._row.record))
 
     @property
     def expires_at(self) -> datetime | None:
@@ -255,7 +255,7 @@ class Received(Answering, Generic[T]):
     @property
     def due(self) -> int:
         """When it becomes or became ready, or when it died; milliseconds of the server's clock."""
-        return self._state.due or records.birth_of(self._row.record)
+        return self._state.due or records.born_at(self._row.record)
 
     @property
     def delivery_count(self) -> int:

@@ -13,6 +13,7 @@ _DIGITS = 18  # a number with more digits is damaged
 # The fields of an entry, in this order (lua/lib/outcome.lua).
 FIELDS = (
     "id", "event", "attempt", "age", "delay", "consumer", "error", "fingerprint", "reason", "cause",
+    "birth",
 )  # fmt: skip
 
 RawOutcome = tuple[str, list[bytes]]
@@ -41,6 +42,7 @@ class Outcome:
             unprocessable or expired; empty: none of these.
         cause: how the message failed or ended: nacked, lapsed, poisoned, dead_lettered (by an operator),
             retired (its retention ended); empty: none of these.
+        birth: which message with this id it is about (`Sent.birth`); None: version 0.1.0 recorded the event.
 
     Examples:
         >>> stock = broker.queue("stock", outcomes=1_000)
@@ -64,6 +66,7 @@ class Outcome:
     fingerprint: str
     reason: str
     cause: str
+    birth: int | None = None
 
 
 def read_outcome(queue: str, entry: RawOutcome) -> Outcome:
@@ -92,6 +95,7 @@ def read_outcome(queue: str, entry: RawOutcome) -> Outcome:
         fingerprint=text("fingerprint"),
         reason=text("reason"),
         cause=text("cause"),
+        birth=number("birth") or None,
     )
 
 

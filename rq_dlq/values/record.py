@@ -93,8 +93,13 @@ def version_needed(record: bytes) -> str:
 
 
 def birth_of(record: bytes) -> int:
+    """The number of its send: its millisecond, and its number within that."""
+    return int.from_bytes(record[BIRTH], "big")
+
+
+def born_at(record: bytes) -> int:
     """When it was sent, milliseconds."""
-    return int.from_bytes(record[BIRTH], "big") >> NUMBER_BITS
+    return birth_of(record) >> NUMBER_BITS
 
 
 def expiry_of(record: bytes) -> int | None:

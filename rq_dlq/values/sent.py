@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from rq_dlq.values.durations import Duration
 
 Known = Literal["ready", "scheduled", "leased", "dead", "expired", "acked"]
-"""The state of an earlier message with the same id; acked: its ack is remembered (`dedup_window`)."""
+"""The state of an earlier message with the same id; acked: its result is kept, or `dedup_window`
+remembers its ack."""
 PLACES: frozenset[str] = frozenset(Known.__args__)  # type: ignore[attr-defined]
 
 
@@ -26,7 +27,25 @@ class Sent(str):
         ('order-41', False, 'ready')
     """
 
-    __slots__ = ()
+    __slots__ = ("_birth",)
+    _birth: int
+
+    @property
+    def birth(self) -> int | None:
+        """The number of this send, unique in the queue: a later message with the same id has a greater one.
+
+        So `Queue.result`, `explain` and `cancel` of this object mean this message; those of its text mean the
+        newest message with the id. None: unknown, for example before a session's commit.
+
+        Examples:
+            >>> first = orders.send({"total": 7.0}, id="order-42")
+            >>> orders.cancel("order-42")
+            'cancelled'
+            >>> second = orders.send({"total": 8.0}, id="order-42")
+            >>> second.birth > first.birth, orders.cancel(first)
+            (True, 'unknown')
+        """
+        return getattr(self, "_birth", 0) or None
 
     @property
     def new(self) -> bool | None:
@@ -68,16 +87,28 @@ class Sent(str):
         return str, (str(self),)
 
 
+def sent_with(message_id: str, birth: int) -> Sent:
+    """The id of a message that was sent, with its birth."""
+    sent = Sent(message_id)
+    sent._birth = birth  # noqa: SLF001 - no argument of it: users do not make one
+    return sent
+
+
+def birth_meant(message_id: str) -> int:
+    """The birth of the message that is meant, if a send returned this id; 0: the newest with this id."""
+    return (message_id.birth or 0) if isinstance(message_id, Sent) else 0
+
+
 class SentBefore(Sent):
     """The id of a message that was not sent, since the queue already has this id."""
 
     __slots__ = ("_place",)
     _place: Known | None
 
-    def __new__(cls, message_id: str, place: Known | None) -> Self:
-        """Make it from the id and the state of the earlier message."""
+    def __new__(cls, message_id: str, place: Known | None, birth: int = 0) -> Self:
+        """Make it from the id, the state and the birth of the earlier message; 0: unknown."""
         sent = super().__new__(cls, message_id)
-        sent._place = place
+        sent._place, sent._birth = place, birth
         return sent
 
     @property

@@ -157,6 +157,7 @@ def test_what_the_tools_tell(server: Server, tmp_path: Path) -> None:
     assert "traceback" not in other
     assert newest["headers"] == {"authorization": "***", "tenant": "a"}
     assert "order-1 is dead" in explained["explanation"]
+    assert explained["birth"] > 0
     assert plan == {"eligible": 2, "expired": 0, "gone": 0, "leased": 0}
     assert next((record["by"], record["did"]) for record in audit["records"]) == ("anna", "done")
     assert {row["field"] for row in policy["settings"]} >= {"redelivery.max_redeliveries"}

@@ -88,6 +88,8 @@ def test_show_and_explain(shell: Shell, dead: Die) -> None:
     assert "there is no message nope in orders" in shell("msg", "show", "orders", "nope", code=1).stderr
     assert shell("msg", "explain", "orders", "one").stdout.startswith("one is ready: ")
     assert shell.json("msg", "explain", "orders", "nope")["place"] == "unknown"
+    births = [shell.json("msg", verb, "orders", "one")["birth"] for verb in ("show", "explain")]
+    assert births[0] == births[1] > 0
 
 
 def test_result(shell: Shell, broker: rq_dlq.Broker) -> None:

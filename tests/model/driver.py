@@ -128,7 +128,7 @@ class Driver:
 
     def send_call(
         self, *items: tuple[str, int], delay: int = 0, ttl: int = 0, persistent: bool = True
-    ) -> Call[sending_calls.Places | None]:
+    ) -> Call[sending_calls.Taken | None]:
         """Messages of these ids and priorities."""
         given = self.packed(*items, persistent=persistent)
         return sending_calls.send(self.sender(), delay=delay, ttl=ttl, items=given)

@@ -17,6 +17,7 @@ from rq_dlq._scripts import Script, Scripts, parse
 from rq_dlq.core.managing.calls import NO_END
 from rq_dlq.core.pages.calls import END, START
 from rq_dlq.core.redrive.calls import Offer
+from rq_dlq.core.results.calls import Meant
 from rq_dlq.core.sessions import calls as session_calls
 from rq_dlq.core.steps.call import Sender
 from rq_dlq.values.failure import Cause
@@ -46,7 +47,8 @@ BOUNDED = {
     "over",  # twice the items of a call
     "entries",  # of a job's lists, at once
     "page", "short",  # of the records of a claim, or of a scan
-    "rows", "taken", "leased", "mortal", "gone",  # what a claim takes: steps.MOST
+    "rows", "taken", "leased", "mortal",  # what a claim takes: steps.MOST
+    "gone, at, stop",  # forget_results: AT_ONCE
     "members", "moved",  # what a claim promotes: steps.MOST and its STEPS
     "bytes",  # of a number
     "names",  # of the fields of a redrive
@@ -219,6 +221,8 @@ def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
     parameters = inspect.signature(CONSTRUCTORS[name]).parameters
     if name == "progress":
         given["held"] = ("id", "token")
+    if name == "result":
+        given["meant"] = [Meant("id", 1)]
     if name == "restore":
         given["items"] = ["id", b"record", b"state", b"history"]
     call = CONSTRUCTORS[name](**{word: given.get(word, 1) for word in parameters})

@@ -98,7 +98,9 @@ def test_the_shim_notices_an_undeclared_key(client: Any) -> None:
 def test_a_round_trip_by_the_servers_own_clock(client: Any) -> None:
     client.flushall()
     queue = Driver(client, scripts=Scripts())
-    assert queue.run(queue.send_call(("a", 4), ("b", 9))) == {}
+    taken = queue.run(queue.send_call(("a", 4), ("b", 9)))
+    assert taken is not None
+    assert (taken.known, taken.births(2)) == ({}, [taken.birth, taken.birth + 1])
     claimed = queue.run(queue.claim_call("t", 9))
     assert [row.id for row in claimed.rows] == ["b", "a"]
     seconds, micros = client.time()

@@ -13,6 +13,7 @@ from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.results import calls as result_calls
+from rq_dlq.core.results.calls import Meant
 from rq_dlq.core.sessions import calls as session_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.settling import settle
@@ -337,7 +338,8 @@ CONFIGURING = (
 LOOKING = (
     Verb(
         name="result", kind="look", roles=PRODUCER | LOOKS, again=Again.SAME,
-        call=lambda w: result_calls.result(w.keys, ["r1", "gone"]), say=lambda at: at.result(),
+        call=lambda w: result_calls.result(w.keys, [Meant("r1"), Meant("gone", 1)]),
+        say=lambda at: at.result(),
     ),
     Verb(
         name="browse", kind="look", roles=LOOKS, again=Again.SAME,

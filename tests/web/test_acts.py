@@ -111,6 +111,17 @@ async def test_cancel(held: bool, pages: Browser, orders: Any, async_broker: Any
             await delivery.ack()
 
 
+async def test_a_form_cancels_the_message_that_it_showed(pages: Browser, orders: Any) -> None:
+    """Not a later one with its id, when it is sent again."""
+    await orders.send(BODIES[0], id="m")
+    asks = await pages.get("/act", queue="orders", verb="cancel", id="m")
+    assert (await sent(pages, asks)).status_code == 303
+    await orders.send(BODIES[1], id="m")
+    again = await sent(pages, asks)
+    assert (again.status_code, "it is now unknown" in again.text) == (409, True)
+    assert await counts(orders) == {"ready": 1}
+
+
 @pytest.mark.parametrize("way", WAYS)
 async def test_redrive(way: str, pages: Browser, orders: Any) -> None:
     which, number = await chosen(orders, way, await die(orders))

@@ -99,7 +99,8 @@ class Tools:
         """Explain one message of a queue, by its id: where it is, why, what happens next, and its history."""
         explained = used(self._context, queue).explain(id)
         message = explained.message and self._message(explained.message)
-        return _answer({"explanation": self._text(str(explained)), "message": message})
+        found = {"explanation": self._text(str(explained)), "birth": explained.birth, "message": message}
+        return _answer(found)
 
     def plan_redrive(self, queue: Name, group: Group = None, ids: Ids = None) -> str:
         """Count the messages that a redrive of a group, of some ids or of all dead letters would move back.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rq_dlq import _keys
-from rq_dlq.core.steps.call import Call, Command, Held, Sender
+from rq_dlq.core.steps.call import Argument, Call, Command, Held, Sender
 from rq_dlq.values.codec import NO_JSON
 
 KEPT = 60_000  # milliseconds that a notice waits for its worker
@@ -21,11 +21,13 @@ class Found(NamedTuple):
 
     Attributes:
         word: cancelled, dead, expired, batch, later, acked or unknown (lua/cancel.lua).
+        birth: of the send that this is about; 0: unknown.
         token: the token of a leased message; empty: it was not leased.
         holder: its consumer, as JSON.
     """
 
     word: str
+    birth: int
     token: str
     holder: str
 
@@ -37,17 +39,20 @@ class Notice(NamedTuple):
     held: Held
 
 
-def cancel(sender: Sender, *, id: str, act: str = "") -> Call[Found]:
+def cancel(sender: Sender, *, id: str, act: str = "", birth: int = 0) -> Call[Found]:
     """Cancel a message.
 
     Args:
+        birth: of its send; 0: whichever message has the id.
         act: the entry for the audit (`who.act`); empty: no note.
     """
 
     def read(reply: Any) -> Found:
-        return Found(*(cell.decode(errors="replace") for cell in reply))
+        word, birth, token, holder = (cell.decode(errors="replace") for cell in reply)
+        return Found(word, int(birth), token, holder)
 
-    return Call("cancel", sender.keys, {"number": sender.number, "id": id, "act": act}, (), read)
+    args: dict[str, Argument] = {"number": sender.number, "id": id, "act": act, "meant": birth}
+    return Call("cancel", sender.keys, args, (), read)
 
 
 def tell(namespace: str, process: str, notice: Notice) -> list[Command[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.cancelling import calls
 from rq_dlq.core.queues.queue import only_live
@@ -14,20 +14,18 @@ from rq_dlq.core.steps import senders
 from rq_dlq.core.steps.driving import unrepeated
 from rq_dlq.core.steps.step import Batch
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, InvalidInput
+from rq_dlq.values.cancelled import Cancelled
 from rq_dlq.values.later import upgrade
 from rq_dlq.values.names import check_id
+from rq_dlq.values.sent import birth_meant
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.step import Steps
 
-Cancelled: TypeAlias = Literal["cancelled", "acked", "dead", "expired", "unknown"]
-"""The result of a cancel: the message was removed; or it was already acked, as far
-as the queue remembers, is dead or expired, or does not exist."""
-
 
 def cancel(queue: QueueState[Any], message_id: str, *, by: str | None = None) -> Steps[Cancelled]:
-    """Cancel one message.
+    """Cancel one message: its own, if a send returned the id.
 
     Raises:
         InvalidMessage: it is not a valid id.
@@ -38,7 +36,9 @@ def cancel(queue: QueueState[Any], message_id: str, *, by: str | None = None) ->
     yield from find(queue)
     only_live(queue, "cancel messages of")
     act = yield from act_of("cancelled", by, chosen=message_id)
-    found = yield from senders.once(queue.senders, queue.keys, calls.cancel, id=message_id, act=act)
+    found = yield from senders.once(
+        queue.senders, queue.keys, calls.cancel, id=message_id, act=act, birth=birth_meant(message_id)
+    )
     if found.word == "later":
         raise upgrade(f"message {message_id} of {queue.name!r}", "")
     if found.word == "batch":
@@ -51,7 +51,7 @@ def cancel(queue: QueueState[Any], message_id: str, *, by: str | None = None) ->
             held = (str(message_id), found.token)  # plain text, even for an id that a send returned
             notice = calls.Notice(queue.name, held)
             yield from unrepeated(_tell(queue.keys.namespace, name_of(found.holder), notice))
-    return cast("Cancelled", found.word)
+    return Cancelled(found.word, found.birth or None)
 
 
 def _tell(namespace: str, process: str, notice: calls.Notice) -> Steps[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +14,7 @@ from rq_dlq.core.processes.processes import takers
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.views import members
 from rq_dlq.core.results import calls as result_calls
-from rq_dlq.core.results.results import end_of
+from rq_dlq.core.results.calls import End, Meant
 from rq_dlq.core.steps.driving import unrepeated
 from rq_dlq.core.steps.step import Batch, NodeUnavailable
 from rq_dlq.errors import BrokerRefused, UnprocessableMessage
@@ -25,6 +25,8 @@ from rq_dlq.values.message import DeadLetter, Received
 from rq_dlq.values.names import check_id
 from rq_dlq.values.outcome import read_outcome
 from rq_dlq.values.readable import utc
+from rq_dlq.values.record import NUMBER_BITS, birth_of
+from rq_dlq.values.sent import birth_meant
 from rq_dlq.values.signature import BODIES, TASK
 from rq_dlq.values.state import passed_on_of
 from rq_dlq.values.wanted import STATE
@@ -64,6 +66,7 @@ class Explanation:
         next: what happens next, a sentence.
         at: when that happens, by the server's clock (UTC); None: unknown.
         message: the message itself; None if it is gone or unknown.
+        birth: which message with this id it is (`Sent.birth`); None: unknown.
 
     Examples:
         >>> explanation = orders.explain("order-41")
@@ -80,6 +83,7 @@ class Explanation:
     next: str
     at: datetime | None
     message: Received[Any] | None
+    birth: int | None = None
 
     def __str__(self) -> str:
         when = f" ({utc(self.at)})" if self.at else ""
@@ -87,58 +91,65 @@ class Explanation:
 
 
 def explain(queue: QueueState[Any], message_id: str) -> Steps[Explanation]:
-    """Explain one message.
+    """Explain one message: its own, if a send returned the id.
 
     Raises:
         UpgradeRequired: a later version wrote it, in a form that this one cannot read.
         InvalidMessage: `message_id` is not an id.
     """
     check_id(message_id)
+    meant = Meant(message_id, birth_meant(message_id))
     for member in (yield from members(queue)):
         page: Page = yield page_calls.browse(member.keys, ids=[message_id])
         if page.ids:
-            if version := page.rows()[0].version_needed:
-                raise upgrade(f"message {message_id} of {member.keys.family!r}", version)
             row = page.rows()[0]
-            if (yield from _is_orphaned(member.keys, page, row)):
-                message: Received[Any] = Received(row, member.codec, member.keys.family)
-                return Explanation(message_id, "orphaned", LOST, MEND, None, message)
-            settings = yield from explain_policy(member.keys, member.naming)
-            now, counts = yield queue_calls.stats(member.keys, member.name)
-            why, after = yield from why_blocked(member, row, now)
-            if why:
-                message = Received(row, member.codec, member.keys.family)
-                return Explanation(message_id, "scheduled", why, after, None, message)
-            passed_on = passed_on_of(row.state)
-            rest = "" if passed_on is None else (yield from _rest(member, row, passed_on))
-            return _explained(member, row, settings, now, counts, rest=rest)
+            if version := row.version_needed:
+                raise upgrade(f"message {message_id} of {member.keys.family!r}", version)
+            birth = birth_of(row.record)
+            if meant.birth in {0, birth}:
+                return replace((yield from _present(member, page, row)), birth=birth)
     for member in (yield from members(queue)):
-        if ended := (yield from _ended(member.keys, message_id)):
-            word, at = ended
-            return Explanation(message_id, "gone", f"it was {word}", "nothing", moment(at), None)
-    return Explanation(message_id, "unknown", NO_TRACE, "nothing", None, None)
+        if end := (yield from _ended(member.keys, meant)):
+            why, at = f"it was {end.word}", moment(end.at)
+            return Explanation(message_id, "gone", why, "nothing", at, None, end.birth or None)
+    return Explanation(message_id, "unknown", NO_TRACE, "nothing", None, None, meant.birth or None)
 
 
-def _ended(keys: QueueKeys, message_id: str) -> Steps[tuple[str, int] | None]:
-    """How and when a message ended that is not here, milliseconds; None: nothing remembers it.
+def _present(queue: QueueState[Any], page: Page, row: Row) -> Steps[Explanation]:
+    """Explain a message that the queue has."""
+    message: Received[Any] = Received(row, queue.codec, queue.keys.family)
+    if (yield from _is_orphaned(queue.keys, page, row)):
+        return Explanation(row.id, "orphaned", LOST, MEND, None, message)
+    settings = yield from explain_policy(queue.keys, queue.naming)
+    now, counts = yield queue_calls.stats(queue.keys, queue.name)
+    why, after = yield from why_blocked(queue, row)
+    if why:
+        return Explanation(row.id, "scheduled", why, after, None, message)
+    passed_on = passed_on_of(row.state)
+    rest = "" if passed_on is None else (yield from _rest(queue, row, passed_on))
+    return _explained(queue, row, settings, now, counts, rest=rest)
 
-    This is known from its result, from the ids of acked messages (`dedup_window`), or from the newest part of
-    the outcome history.
+
+def _ended(keys: QueueKeys, meant: Meant) -> Steps[End | None]:
+    """The end of a message that is not here; None: nothing remembers it.
+
+    This is known from its result, from the newest part of the outcome history, or from the ids of acked
+    messages (`dedup_window`), which have no births, but an ack is later than its send.
     """
     (result,), acked, events = yield Batch(
         [
-            result_calls.result(keys, [message_id]),
-            calls.acked_at(keys, message_id),
+            result_calls.result(keys, [meant]),
+            calls.acked_at(keys, meant.id),
             calls.newest(keys, limit=REMEMBERED),
         ]
     )
-    if ended := end_of(result):
-        return ended
-    if acked is not None:
-        return "acked", acked
+    if isinstance(result, End):
+        return result
     for outcome in (read_outcome(keys.family, entry) for entry in reversed(events)):
-        if outcome.id == message_id and outcome.event in ENDS:
-            return outcome.event, round(outcome.at.timestamp() * 1000)
+        if outcome.id == meant.id and outcome.event in ENDS and meant.birth in {0, outcome.birth}:
+            return End(outcome.event, outcome.birth or 0, round(outcome.at.timestamp() * 1000), b"")
+    if acked is not None and acked >= meant.birth >> NUMBER_BITS:
+        return End("acked", meant.birth, acked, b"")
     return None
 
 

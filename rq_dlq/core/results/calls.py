@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from rq_dlq.core.steps.call import Call, Command, whole
 
@@ -11,17 +12,64 @@ if TYPE_CHECKING:
 
     from rq_dlq._keys import QueueKeys
 
-Found: TypeAlias = bytes | int
-"""The end of a message (lua/lib/kept); 1: it has none, and is in the queue; 0: it has none."""
+_LATEST: Final = 1 << 42  # milliseconds: no time is later, and no birth is less (lua/lib/state.lua)
+_END: Final = re.compile(rb"([a-z]+) (\d+) (.*)", re.DOTALL)
 
 
-def result(keys: QueueKeys, ids: Sequence[str]) -> Call[list[Found]]:
+class Meant(NamedTuple):
+    """A message that is meant.
+
+    Attributes:
+        birth: of the send; 0: the newest with this id.
+    """
+
+    id: str
+    birth: int = 0
+
+
+class End(NamedTuple):
+    """The end of a message (lua/lib/kept).
+
+    Attributes:
+        word: how it ended; unkept: there was no room for that.
+        birth: of its send; 0: unknown.
+        at: when, milliseconds; 0: unknown.
+        rest: the result; or, if it was not acked, its reason and, after a tab, its cause.
+    """
+
+    word: str
+    birth: int
+    at: int
+    rest: bytes
+
+
+Found: TypeAlias = End | int
+"""The end of a message; 1: it has none, and is in the queue; 0: it has none."""
+
+
+def result(keys: QueueKeys, meant: Sequence[Meant]) -> Call[list[Found]]:
     """The end of each of these messages."""
 
     def read_each(reply: Any) -> list[Found]:
-        return whole(reply, len(ids))
+        return [one if isinstance(one, int) else _kept(*one) for one in whole(reply, len(meant))]
 
-    return Call("result", keys, {}, ids, read_each)
+    return Call("result", keys, {}, [cell for one in meant for cell in one], read_each)
+
+
+def _kept(ended: bytes, birth: int) -> End:
+    word, at, rest = _parts(ended)
+    return End(word, birth, at, rest)
+
+
+def published(ended: bytes) -> End:
+    """An end as it is published: with the birth of its send; by version 0.1.0 with the time in its place."""
+    word, birth, rest = _parts(ended)
+    return End(word, birth if birth > _LATEST else 0, 0, rest)
+
+
+def _parts(ended: bytes) -> tuple[str, int, bytes]:
+    read = _END.fullmatch(ended)
+    return (read[1].decode(), int(read[2]), read[3]) if read else ("unkept", 0, b"")
 
 
 def tell(channel: str) -> Command[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from rq_dlq.values.leased import Leased
 
 MOST: Final = 65_536  # bytes of one result
-_END = re.compile(rb"([a-z]+) (\d+) (.*)", re.DOTALL)
 _ANY: Final[Codec[Any]] = Codec(Any, MOST)
 _PACK: Final = _ANY.packer(DEFAULT_PRIORITY, NO_HEADERS)  # a body, with flags that show whether it is JSON
 
@@ -67,15 +65,10 @@ def results_of(
     return results
 
 
-def find(queue: QueueState[Any], message_id: str) -> Steps[Found]:
+def find(queue: QueueState[Any], meant: calls.Meant) -> Steps[Found]:
     """The end of a message."""
-    (found,) = yield calls.result(queue.keys, [message_id])
+    (found,) = yield calls.result(queue.keys, [meant])
     return cast("Found", found)
-
-
-def is_over(found: Found) -> bool:
-    """Whether the message has ended."""
-    return isinstance(found, bytes)
 
 
 def value_of(queue: QueueState[Any], message_id: str, found: Found, codec: Codec[Any] | None = None) -> Any:
@@ -89,15 +82,14 @@ def value_of(queue: QueueState[Any], message_id: str, found: Found, codec: Codec
         ResultUnavailable: there is no result yet, or no longer.
     """
     what = f"message {message_id} of {queue.name!r}"
-    if not isinstance(found, bytes):
+    if isinstance(found, int):
         if found:
             raise ResultUnavailable(f"{what} is not done yet: pass wait=…, or a longer one")
         raise ResultUnavailable(
             f"{what} has no result here: it was never sent, or without result=True, or its result is no "
-            "longer kept (`results` of the queue)"
+            "longer kept (`results` of the queue; a later message with the same id)"
         )
-    read = _END.fullmatch(found)
-    word, rest = (read[1].decode(), read[3]) if read else ("unkept", b"")
+    word, rest = found.word, found.rest
     if word == "unkept":
         message = (
             f"the result of {what} could not be kept: the memory of the server, or `results_bytes`, is full"
@@ -110,13 +102,8 @@ def value_of(queue: QueueState[Any], message_id: str, found: Found, codec: Codec
     reason, _, cause = rest.partition(b"\t")
     text = _text_of(cause)
     why = f": {text}" if text else ""
-    raise ResultError(f"{what} ended without a result, {word}{why}", cast("End", word), reason.decode(), text)
-
-
-def end_of(found: Found) -> tuple[str, int] | None:
-    """How and when a message ended, milliseconds; None: unknown."""
-    read = _END.fullmatch(found) if isinstance(found, bytes) else None
-    return (read[1].decode(), int(read[2])) if read else None
+    message = f"{what} ended without a result, {word}{why}"
+    raise ResultError(message, cast("End", word), reason.decode(), text, found.birth or None)
 
 
 def _text_of(cause: bytes) -> str:

@@ -10,28 +10,52 @@ from rq_dlq.values.sent import PLACES, Known
 
 
 class Place(NamedTuple):
-    """The place of a known message; None: unknown. And whether it has another key than it was sent with."""
+    """The place of a known message.
+
+    Attributes:
+        known: None: unknown.
+        birth: of its send; 0: unknown.
+        other_key: it has another key than the item.
+    """
 
     known: Known | None
+    birth: int = 0
     other_key: bool = False
 
 
 Places: TypeAlias = "Mapping[int, Place]"
 """Of the items that the queue knew, by their numbers; 0 is the first."""
-_OTHER_KEY = "/key"  # lua/lib/with_places.lua
+
+
+class Taken(NamedTuple):
+    """The reply to a send.
+
+    Attributes:
+        birth: of the first new message, which the others follow one by one; 0: none is new.
+        known: the items that the queue knew.
+    """
+
+    birth: int
+    known: Places
+
+    def births(self, count: int) -> list[int]:
+        """Of each of the `count` items, those of their own; 0: the queue knew it."""
+        if not self.known:  # nearly always
+            return [*range(self.birth, self.birth + count)]
+        born = iter(range(self.birth, self.birth + count))
+        return [0 if n in self.known else next(born) for n in range(count)]
 
 
 def send(
     sender: Sender, *, delay: int, ttl: int, items: Sequence[Argument], opening: str = ""
-) -> Call[Places | None]:
+) -> Call[Taken | None]:
     """Add messages; items: id, payload.
 
     Args:
         opening: the queue's, when the client opened it; empty: any.
 
     Returns:
-        A call that reads as the messages that the queue already had; None: it was deleted since its opening,
-        so nothing was added.
+        A call whose reply is None if the queue was deleted since its opening: then nothing was added.
     """
     args: dict[str, Argument] = {
         "number": sender.number,
@@ -39,7 +63,7 @@ def send(
         "ttl": ttl,
         "opening": opening,
     }
-    return Call("send", sender.keys, args, items, _read_places)
+    return Call("send", sender.keys, args, items, _read_taken)
 
 
 def restore(
@@ -57,21 +81,21 @@ def restore(
     return Call("restore", sender.keys, args, items, _read_known)
 
 
-def _read_places(reply: Any) -> Places | None:
-    if not reply:  # nearly always
-        return _NOTHING
-    return None if reply == _NOT_OPEN else read_places(reply)
+def _read_taken(reply: Any) -> Taken | None:
+    if reply == _NOT_OPEN:
+        return None
+    return Taken(reply[0], read_places(reply[1:]) if len(reply) > 1 else _NOTHING)
 
 
 def read_places(reply: Sequence[Any]) -> Places:
-    """Numbers (1 is the first) and names of places, by turns."""
+    """Numbers (1 is the first) and names of places (lua/lib/with_places.lua), by turns."""
     names = [name.decode() for name in reply[1::2]]
     return {number - 1: _place(name) for number, name in zip(reply[::2], names, strict=True)}
 
 
 def _place(name: str) -> Place:
-    where = name.removesuffix(_OTHER_KEY)
-    return Place(where if where in PLACES else None, where != name)  # type: ignore[arg-type]
+    where, birth, *key = name.split("/")
+    return Place(where if where in PLACES else None, int(birth), bool(key))  # type: ignore[arg-type]
 
 
 def _read_known(reply: Any) -> list[int] | None:

@@ -125,7 +125,7 @@ def _send_one(queue: QueueState[T], body: T, message_id: str | None, options: Se
         yield from open_live(queue, "send to")
     if options.key is not None or options.dependency is not None:
         yield from warn_if_ignored(queue, options.said)
-    known: sending_calls.Places | None = None
+    taken: sending_calls.Taken | None = None
     why = ""
     while True:
         sender = queue.senders.lend(queue.keys)
@@ -133,29 +133,32 @@ def _send_one(queue: QueueState[T], body: T, message_id: str | None, options: Se
             sender, delay=options.delay, ttl=options.ttl, items=item, opening=queue.opening
         )
         if queue.confirm is None:
-            known = yield call
+            taken = yield call
         else:
-            (known,), why = yield from taken_in(queue.confirm, queue.keys, [call])
+            (taken,), why = yield from taken_in(queue.confirm, queue.keys, [call])
         if sender.number == 1:
             yield from answered([sender])
         queue.senders.take_back(sender)
-        if known is not None:
+        if taken is not None:
             break
         yield from open_again(queue, "send to")  # it was deleted
     if why:
         raise unconfirmed(item[:1], why)
-    if not known:  # nearly always
-        return Sent(item[0])
-    return answer(queue, item[:1], known, new=options.new)[0]
+    if not taken.known:  # nearly always
+        sent = Sent(item[0])
+        sent._birth = taken.birth  # noqa: SLF001 - not by `sent_with`: one call less for each send
+        return sent
+    return answer(queue, item[:1], [0], taken.known, new=options.new)[0]
 
 
 def _put(
     queue: QueueState[Any], chunks: Sequence[Sequence[Argument]], options: SendOptions
-) -> Steps[tuple[sending_calls.Places, str]]:
+) -> Steps[tuple[list[int], sending_calls.Places, str]]:
     """Send items (id, payload, …). A queue that was deleted is opened again.
 
     Returns:
-        The items, counted over all chunks, that the queue already had, and why they are not confirmed.
+        Of all chunks: the births of the items; those that the queue already had; and why they are not
+        confirmed.
 
     Raises:
         InvalidInput: the name now belongs to dead letters; the messages of these chunks were not sent.
@@ -165,8 +168,9 @@ def _put(
     left = [
         (queue.senders.lend(queue.keys), first, items) for first, items in zip(firsts, chunks, strict=False)
     ]
+    births = [0] * sum(len(items) // 2 for items in chunks)
     known, why = dict[int, sending_calls.Place](), ""
-    replies: list[sending_calls.Places | None]
+    replies: list[sending_calls.Taken | None]
     while True:
         calls = [
             sending_calls.send(
@@ -178,14 +182,16 @@ def _put(
         why = why or problem
         yield from answered([sender for sender, _, _ in left])
         refused: list[tuple[int, Sequence[Argument]]] = []
-        for (sender, first, items), places in zip(left, replies, strict=True):
+        for (sender, first, items), taken in zip(left, replies, strict=True):
             queue.senders.take_back(sender)
-            if places is None:
+            if taken is None:
                 refused.append((first, items))
-            elif places:
-                known.update((first + n, place) for n, place in places.items())
+                continue
+            born = taken.births(len(items) // 2)
+            births[first : first + len(born)] = born
+            known.update((first + n, place) for n, place in taken.known.items())
         if not refused:
-            return known, why
+            return births, known, why
         left = [(queue.senders.lend(queue.keys), first, items) for first, items in refused]
         yield from open_again(queue, "send to")
 
@@ -252,10 +258,10 @@ def _send_run(
             return
         if queue.said:
             yield from warn_if_ignored(queue, queue.said)
-        known, why = yield from _put(queue, window.chunks, options)
+        births, known, why = yield from _put(queue, window.chunks, options)
         if why:
             raise unconfirmed(window.ids, why)
-        answers = answer(queue, window.ids, known, new=options.new)
+        answers = answer(queue, window.ids, births, known, new=options.new)
         if with_result is not None:
             for n in window.asking:
                 answers[n] = with_result(answers[n])

@@ -22,6 +22,7 @@ from rq_dlq.errors import InvalidInput, UnprocessableMessage
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.masks import MOST
 from rq_dlq.values.readable import many
+from rq_dlq.values.sent import sent_with
 from rq_dlq.values.visible import visible, visible_json
 from rq_dlq.web.pages.lanes import Lane
 from rq_dlq.web.pages.redrives import drive
@@ -125,7 +126,8 @@ async def do(site: Site, request: Request) -> Response:
     verb = verb_of(request, (*OF_LETTERS, CANCEL), "an act")
     queue, form = await site.queue(request), await request.form()
     if verb == CANCEL:
-        became = await queue.cancel(str(form.get("id") or ""), by=site.by(request))
+        shown = sent_with(str(form.get("id") or ""), number_of(form, "birth", int) or 0)
+        became = await queue.cancel(shown, by=site.by(request))
         if became != "cancelled":
             raise HTTPException(409, f"it was not cancelled, since it is now {became}")
         return go_to(request, "redrives#audit")

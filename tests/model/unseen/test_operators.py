@@ -19,7 +19,6 @@ from rq_dlq.core.pages.calls import Page
 from rq_dlq.core.policies import calls as policy_calls
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.sending import calls as sending_calls
-from rq_dlq.core.sending.calls import Place
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Call
 from rq_dlq.core.upkeep import calls as upkeep_calls
@@ -139,9 +138,12 @@ def test_a_send_says_which_messages_the_queue_knew(bench: Bench) -> None:
     bench.send(("b", 4))
     items = packed(("a", 4), ("b", 4), ("a", 4))
     call = sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items)
-    known = {1: Place("ready"), 2: Place("ready")}
-    assert bench.queue.run(call) == known
-    assert bench.queue.run(call) == known  # I12
+    taken = bench.queue.run(call)
+    assert taken is not None
+    assert {n: place.known for n, place in taken.known.items()} == {1: "ready", 2: "ready"}
+    assert taken.births(3)[1:] == [0, 0]
+    assert taken.known[2].birth == taken.birth > taken.known[1].birth
+    assert bench.queue.run(call) == taken  # I12
 
 
 def test_only_a_redelivery_tells_of_a_delay(bench: Bench) -> None:
@@ -287,7 +289,7 @@ def test_who_cancels_or_sends_again_what_is_of_a_later_form_is_told(bench: Bench
     bench.raw.hset(bench.keys["states"], "m", ">=1.4 x")
     cancel = cancelling_calls.cancel(bench.queue.sender(), id="m")
     assert bench.queue.run(cancel).word == "later"
-    assert bench.reply_to(bench.queue.send_call(("m", 4))) == [1, b"later"]
+    assert bench.reply_to(bench.queue.send_call(("m", 4))) == [0, 1, b"later/0"]
     assert bench.raw.hexists(bench.keys["messages"], "m")
     bench.raw.flushall()  # the audit cannot read it
 
@@ -316,7 +318,9 @@ def test_a_repeated_cancel_tells_again_who_holds_the_message(bench: Bench) -> No
     bench.send(("m", 4))
     bench.claim("t")
     call = cancelling_calls.cancel(bench.queue.sender(), id="m")
-    assert [bench.queue.run(call) for _ in range(2)] == [("cancelled", "t", '"c"')] * 2
+    first, again = (bench.queue.run(call) for _ in range(2))
+    assert first == again
+    assert (first.word, first.birth > 0, first.token, first.holder) == ("cancelled", True, "t", '"c"')
 
 
 def test_who_remembers_the_groups_sees_that_one_is_muted(bench: Bench) -> None:

@@ -146,8 +146,10 @@ local function queue(n)
   -- Adds items to the queue, if its opening matches (empty: any). Returns the items that it already had (lib/sent).
   local function add(items, first, last, delay, ttl, opening)
     -- Checks the items to send, items[first] to items[last] (id, payload, …), against the queue and its settings. `existing`:
-    -- for each id the record that the queue has, in any state, or true if it was acked within the dedup_window. `opened`:
-    -- `opening` is the queue's, or empty; otherwise nothing is looked up. `all_asked`: the results of all messages are kept.
+    -- for each id the record that the queue has, in any state; the birth of an earlier message whose ack is kept as its outcome;
+    -- or true if it was acked within the dedup_window. `ended`: n → true, where another outcome of an earlier message is kept; nil:
+    -- none are. `opened`: `opening` is the queue's, or empty; otherwise nothing is looked up. `all_asked`: the results of all
+    -- messages are kept.
     -- Statements, as in lib/chosen, since every send runs them.
     local asked, ids = (last - first + 1) / 2, {}
     for n = 1, asked do
@@ -181,6 +183,36 @@ local function queue(n)
       ttl = allowed_ttl(ttl, values[1])
     end
     local existing = opened and redis.call('HMGET', messages, unpack(ids)) or {}
+    local ended
+    if opened and redis.call('EXISTS', results) == 1 then
+      local function span(text)
+        local value = tonumber(text and text:match('^%d+$') or nil)
+        return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+      end
+      -- Milliseconds for which results are kept if the settings do not set it.
+      local RESULTS_KEPT = 3600000
+      -- Follows an id in `results` and `result_times`: the birth of the send whose outcome is kept under the id (lib/kept). No id has
+      -- this byte, and the row of a birth comes right after that of its outcome.
+      local BORN = '\1'
+      -- Marks as known those of the ids whose ack is still kept as an outcome (lib/kept): `existing` gets the birth of that send, 0:
+      -- unknown. Returns n → true for those whose kept outcome is another one: such an id is free.
+      local function recall_results(ids, existing, kept_for)
+        local since, names, ended = now - (span(kept_for) or RESULTS_KEPT), {}, {}
+        for n, id in ipairs(ids) do
+          names[n] = id .. BORN
+        end
+        for n, born in ipairs(redis.call('HMGET', results, unpack(names))) do
+          local word, at, birth = (not existing[n] and born or ''):match('^(%a+) (%d+) (%d+)$')
+          -- If the times differ, version 0.1.0 has dropped or replaced the outcome.
+          if word and tonumber(at) > since and tonumber(redis.call('ZSCORE', result_times, ids[n]) or nil) == tonumber(at) then
+            existing[n] = word == 'acked' and tonumber(birth)
+            ended[n] = not existing[n]
+          end
+        end
+        return ended
+      end
+      ended = recall_results(ids, existing, values[6])
+    end
     if values[3] then
       local function span(text)
         local value = tonumber(text and text:match('^%d+$') or nil)
@@ -197,8 +229,8 @@ local function queue(n)
       recall_acked(ids, existing, values[3])
     end
     -- Packs the new items of items[first] to items[last] (id, payload, …), and gives them births. `packed` is how many are new.
-    -- An id that the queue already has, in any state, or that was acked within the dedup_window, is left as it is (I12):
-    -- `known`, 1 is the first. If a key gets no seat, the row is in `blocked`. Statements, as in lib/chosen.
+    -- An id that the queue knows, in any state or of an earlier message (lib/asked), is left as it is (I12): `known`, 1 is the
+    -- first. `birth` is the next one. If a key gets no seat, the row is in `blocked`. Statements, as in lib/chosen.
     local PACKED, ABOVE, LAST = 0x20, 0x40, 2 -- the flag of fields and headers, and the next; the last field of lib/lanes_in
     local records, places, known, head, packed = {}, {}, {}, {}, 0 -- a table costs a part of a command's time
     local deadlines, seen = ttl > 0 and {}, asked > 1 and {}
@@ -642,10 +674,11 @@ local function queue(n)
           row = string.char(9 - priority) .. lead .. low .. id -- as in lib/order
           blocked_at = score_if_blocked and score_if_blocked(id, payload)
         end
-        -- Whether the result of a message is asked for, by its sender or the settings. Statements, as in lib/chosen.
+        -- Whether the result of a message is asked for, by its sender or the settings, or since its outcome has to replace that of an
+        -- earlier message (lib/asked). Statements, as in lib/chosen.
         --   payload: as it was sent: its flags, then the length of a part whose fields are in the order of their numbers
-        local asks_result = all_asked
-        if not all_asked and payload:byte(1) % 0x40 >= 0x20 then -- the flag of such a part
+        local asks_result = all_asked or ended and ended[n]
+        if not asks_result and payload:byte(1) % 0x40 >= 0x20 then -- the flag of such a part
           local at, stop = 4, 4 + (payload:byte(2) or 0) * 256 + (payload:byte(3) or 0)
           while at < stop do
             local field, high, length = payload:byte(at, at + 2)
@@ -657,7 +690,7 @@ local function queue(n)
           payload = string.char(payload:byte(1) + EXPIRES) .. expiry .. payload:sub(2)
           deadlines[2 * packed + 1], deadlines[2 * packed + 2] = ends, id
         end
-        local record, word = lead .. low .. payload, asks_result and ' result=1' or ''
+        local record, word = lead .. low .. payload, asks_result and ' result=' .. string.format('%.0f', birth) or ''
         if #record > LONG then
           local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
@@ -892,40 +925,41 @@ local function queue(n)
         return tonumber(state.more:match(' expires=(%d+)') or nil)
       end
       -- The items that a send found known, each with the name of its message's place: ready, scheduled, leased, dead, expired or
-      -- acked; 'later' if only a later version can tell; followed by '/key' if the message has another key than the item. Those
-      -- that dead letters block are counted.
-      --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked);
-      --   false: an earlier item of this call has the id, and is written
+      -- acked; 'later' if only a later version can tell; then '/' and its birth, 0: unknown; then '/key' if the message has another
+      -- key than the item. Those that dead letters block are counted.
+      --   items: id, payload, … from `first` on; existing: as in lib/asked; false: an earlier item of this call has the id, and is
+      --   written
       local WITH_FIELDS, OTHERS = 0x20, 0x40 -- the flag of fields and headers in a payload, and the next
 
       local function lane_in(payload)
         return payload:byte(1) % OTHERS >= WITH_FIELDS and lanes_in(payload, 2) or nil
       end
 
-      -- The place of a message, and whether it has the key that the payload has.
+      -- The place of a message, its birth, and whether it has the key that the payload has.
       local function place_of(id, payload)
         local text = redis.call('HGET', states, id)
         local head, later = head_of(id, text)
         if later then
-          return text and text:find(' %+%S+ ') and 'leased' or 'later', true
+          return text and text:find(' %+%S+ ') and 'leased' or 'later', 0, true
         end
         local state, has_key = parse_state(text, head.birth), head.lane == lane_in(payload)
         if state.mark == '+' then
-          return 'leased', has_key
+          return 'leased', head.birth, has_key
         elseif state.part ~= 'live' then
-          return state.part, has_key
+          return state.part, head.birth, has_key
         end
-        return redis.call('ZSCORE', scheduled, member_of(id, head, state.due)) and 'scheduled' or 'ready', has_key
+        local waits = redis.call('ZSCORE', scheduled, member_of(id, head, state.due))
+        return waits and 'scheduled' or 'ready', head.birth, has_key
       end
 
       local function with_places(known, items, first, existing)
         local placed, blocked = {}, 0
         for at, n in ipairs(known) do
-          local place, has_key = 'acked', true
-          if existing[n] ~= true then
-            place, has_key = place_of(items[first + 2 * n - 2], items[first + 2 * n - 1])
+          local place, birth, has_key = 'acked', tonumber(existing[n]) or 0, true
+          if existing[n] ~= true and type(existing[n]) ~= 'number' then
+            place, birth, has_key = place_of(items[first + 2 * n - 2], items[first + 2 * n - 1])
           end
-          placed[2 * at - 1], placed[2 * at] = n, place .. (has_key and '' or '/key')
+          placed[2 * at - 1], placed[2 * at] = n, place .. string.format('/%.0f', birth) .. (has_key and '' or '/key')
           blocked = blocked + (place == 'dead' and 1 or 0)
         end
         if blocked > 0 then
@@ -1220,78 +1254,99 @@ local function queue(n)
         }
         local names = {} -- of consumers, by their JSON
         local function outcome(event, id, head, state, delay, detail)
+          local birth = string.format('%.0f', head.birth)
           if ENDS[event] and state.more:find(' result=', 1, true) then
             -- Keeps the outcomes of messages (lib/kept), for scripts that rarely do so: each outcome, or false to forget it.
-            local function keep_results(ended, ends)
+            local function keep_results(ended, ends, births)
               local values = redis.call('HMGET', settings, 'results', 'results_bytes')
               local kept_for, most_bytes = values[1], values[2]
               local function span(text)
                 local value = tonumber(text and text:match('^%d+$') or nil)
                 return value and value > 0 and value <= 315360000000 and value or nil -- ten years
               end
-              -- Milliseconds for which results are kept if the settings do not set it.
               local RESULTS_KEPT = 3600000
               -- Bytes of a result in Redis, in addition to its text and twice its id.
               local RESULT_EXTRA = 200
+              local BORN = '\1'
               -- Keeps the outcomes of messages whose results were asked for (result.lua), and notifies callers that wait now. The newest
               -- outcome counts. They are kept for the queue's `results`, within its `results_bytes`: the oldest go first, and are
               -- counted. A write that fails stops nothing, since the queue keeps running when memory is full: a waiting caller is told
               -- that there is no result. Statements, as in lib/chosen, since every ack with a result runs them; old results are read only
               -- if some must go.
+              -- The birth of its send has a row after that of each outcome: "word time birth" (lib/kept_birth). Version 0.1.0, which knows
+              -- no births, drops such a row as it drops an outcome, so none stays.
               --   ended, ends: ids, and for each "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty:
               --   none was given; otherwise the reason and, after a tab, the cause. false: forget the outcome of the message
+              --   births: of their sends, as text; '0': unknown
               --   kept_for, most_bytes: the settings
               local BYTES = 67108864 -- of all results
-              local MOST, MOST_BYTES = 2200, 33554432 -- results that one script drops (I9): as many as half a megabyte may need
-              local AT_ONCE = 100 -- ids that one command reads
               local lasts, limit = span(kept_for) or RESULTS_KEPT, tonumber((most_bytes or ''):match('^%d+$') or nil) or BYTES
-              local before = redis.call('HMGET', results, '', unpack(ended)) -- under the empty id: the bytes of all
-              local over = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - lasts, 'LIMIT', 0, 2 * #ended)
-              local total, wanted, sizes, dropped = tonumber(before[1] or nil) or 0, 0, {}, 0
+              local names, starts, born, sizes, wanted = { '' }, {}, {}, {}, 0 -- under the empty id: the bytes of all
               for n, id in ipairs(ended) do
-                if before[n + 1] then
-                  over[#over + 1] = id
-                end
-                sizes[n] = ends[n] and 2 * #id + #ends[n] + RESULT_EXTRA or 0
+                names[2 * n], names[2 * n + 1] = id, id .. BORN
+                starts[n] = ends[n] and ends[n]:match('^%a+ %d+ ')
+                born[n] = ends[n] and starts[n] .. births[n]
+                sizes[n] = ends[n] and 4 * #id + 2 * #BORN + #ends[n] + #born[n] + 2 * RESULT_EXTRA or 0
                 wanted = wanted + (sizes[n] <= limit and sizes[n] or 0)
               end
+              local before = redis.call('HMGET', results, unpack(names))
+              local over = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - lasts, 'LIMIT', 0, 4 * #ended)
+              for at = 2, #names do
+                over[#over + 1] = before[at] and names[at] or nil
+              end
+              local total, dropped = tonumber(before[1] or nil) or 0, 0
               if over[1] or total + wanted > limit then
-                -- Forgets the first of these results, until `enough` bytes are free. Returns how many bytes that freed, and how many
-                -- results went. The rows go last: by them a later call finds what a cut-off script left.
-                local function forget_results(ids, enough)
-                  local freed, gone, seen = 0, {}, {}
-                  for _, id in ipairs(ids) do
+                -- Forgets the first of these rows of results (lib/kept), each with its birth, until `enough` bytes are free. Returns how many
+                -- bytes that freed, and how many outcomes went. The rows of `result_times` go last: by them a later call finds what a cut-off
+                -- script left.
+                local TOGETHER = 1000 -- rows in one command
+                local function forget_results(rows, enough)
+                  local freed, gone, outcomes = 0, {}, 0
+                  for _, row in ipairs(rows) do
                     if freed >= enough then
                       break
                     end
-                    local length = seen[id] and 0 or redis.call('HSTRLEN', results, id)
-                    freed = freed + (length > 0 and 2 * #id + length + RESULT_EXTRA or 0)
-                    gone[#gone + 1], seen[id] = id, true
+                    local is_birth = row:sub(-1) == BORN
+                    outcomes = outcomes + (is_birth and 0 or 1)
+                    for _, name in ipairs({ row, not is_birth and row .. BORN or nil }) do
+                      local length = gone[name] and 0 or redis.call('HSTRLEN', results, name)
+                      freed = freed + (length > 0 and 2 * #name + length + RESULT_EXTRA or 0)
+                      gone[#gone + 1], gone[name] = name, true
+                    end
                   end
-                  if gone[1] then
-                    redis.call('HDEL', results, unpack(gone))
-                    redis.call('ZREM', result_times, unpack(gone))
+                  for at = 1, #gone, TOGETHER do
+                    local stop = math.min(at + TOGETHER - 1, #gone)
+                    redis.call('HDEL', results, unpack(gone, at, stop))
+                    redis.call('ZREM', result_times, unpack(gone, at, stop))
                   end
-                  return freed, #gone
+                  return freed, outcomes
                 end
-                total = total - forget_results(over, math.huge)
-                local room = math.min(total + wanted - limit, MOST_BYTES)
-                while room > 0 and dropped < MOST do
-                  local oldest = redis.call('ZRANGE', result_times, 0, AT_ONCE - 1)
-                  if not oldest[1] then
-                    total = 0 -- nothing is left, whatever was counted
-                    break
+                -- Makes room for new results (lib/kept): forgets the rows `over`, and the oldest, until there is room for `wanted` bytes.
+                -- Returns how many bytes the others take, and how many outcomes went before their time.
+                --   total: the bytes of all before that; limit: the most
+                local MOST, MOST_BYTES = 4400, 33554432 -- rows that one script drops (I9): as many as half a megabyte may need
+                local AT_ONCE = 100 -- rows that one command reads
+                local function make_room(over, total, wanted, limit)
+                  total = total - forget_results(over, math.huge)
+                  local room, dropped, seen = math.min(total + wanted - limit, MOST_BYTES), 0, 0
+                  while room > 0 and seen < MOST do
+                    local oldest = redis.call('ZRANGE', result_times, 0, AT_ONCE - 1)
+                    if not oldest[1] then
+                      return 0, dropped -- nothing is left, whatever was counted
+                    end
+                    local freed, gone = forget_results(oldest, room)
+                    total, room, dropped, seen = total - freed, room - freed, dropped + gone, seen + #oldest
                   end
-                  local freed, gone = forget_results(oldest, room)
-                  total, room, dropped = total - freed, room - freed, dropped + gone
+                  return total, dropped
                 end
+                total, dropped = make_room(over, total, wanted, limit)
               end
               local rows, cells, last, kept, kept_at = {}, { '', 0 }, 0, {}, string.format('%.0f', now)
               for n, id in ipairs(ended) do
                 if ends[n] and total + sizes[n] <= limit then
-                  total, kept[n], last = total + sizes[n], ends[n], last + 2
-                  rows[last - 1], rows[last] = kept_at, id
-                  cells[last + 1], cells[last + 2] = id, ends[n]
+                  total, kept[n], last = total + sizes[n], true, last + 4
+                  rows[last - 3], rows[last - 2], rows[last - 1], rows[last] = kept_at, id, kept_at, id .. BORN
+                  cells[last - 1], cells[last], cells[last + 1], cells[last + 2] = id, ends[n], id .. BORN, born[n]
                 elseif ends[n] then
                   dropped = dropped + 1
                 end
@@ -1308,7 +1363,9 @@ local function queue(n)
               end
               for n, id in ipairs(ended) do
                 if ends[n] then -- if the user must not publish, a waiting caller finds it within a second
-                  redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] or 'unkept 0 ')
+                  local is_kept = written and kept[n] -- in the place of the time the birth: version 0.1.0 does not read the time here
+                  local word, rest = is_kept and starts[n]:match('^%a+') or 'unkept', is_kept and ends[n]:sub(#starts[n] + 1) or ''
+                  redis.pcall('PUBLISH', results .. ':' .. id, word .. ' ' .. births[n] .. ' ' .. rest)
                 end
               end
               return kept
@@ -1316,7 +1373,7 @@ local function queue(n)
             local word = event == 'undone' and state.part or event
             local cause = detail and detail.error and detail.error:match('^[^\t]*') or ''
             local rest = string.format('%.0f', now) .. ' ' .. state.reason .. '\t' .. cause
-            keep_results({ id }, { event ~= 'redriven' and word .. ' ' .. rest })
+            keep_results({ id }, { event ~= 'redriven' and word .. ' ' .. rest }, { birth })
           end
           local kept = setting('outcomes')
           if not kept then
@@ -1330,7 +1387,7 @@ local function queue(n)
             'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', attempts(state),
             'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
             'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
-            'reason', state.reason, 'cause', detail.cause or ''
+            'reason', state.reason, 'cause', detail.cause or '', 'birth', birth
           )
         end
         -- The consumer that was given the messages of a claim, as a JSON text.
@@ -1354,11 +1411,99 @@ local function queue(n)
         end
       end
     end
-    local with_result
-    for n, id in ipairs(ids) do
+    local with_result, births
+    for n = 1, #ids do
       if texts[n]:find(' result=', 1, true) then
-        with_result = with_result or {}
-        with_result[#with_result + 1] = id
+        with_result, births = with_result or {}, births or {}
+        local last, birth = #with_result + 1, texts[n]:match(' result=(%d*)')
+        if #birth < 2 then -- version 0.1.0 sent it
+          local function stated_head(text)
+            local at = text and text:find(' head=')
+            if at then
+              local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+              if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
+                local lane, needs = text:match(' lane=(%d+)'), text:match(' needs=(%d+)')
+                return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+              end
+            end
+          end
+          local MARK, FLAGS, AGAIN = '^>=%d[%d.]* ', 0x0F, 60000 -- milliseconds until it is checked again
+
+          local function is_later(record, text)
+            return text and text:find(MARK) ~= nil or record:byte(8) == FLAGS and record:find(MARK, 9) ~= nil
+          end
+          local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
+
+          local function lanes_in(text, first)
+            local lanes, at = {}, first + 2
+            for field = KEY, DEPENDENCY do
+              local number, high, low, a, b, c, d, e, f = text:byte(at, at + 8)
+              if f and number == field then
+                lanes[field] = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+                at = at + 3 + high * 256 + low
+              end
+            end
+            return lanes[KEY], lanes[DEPENDENCY]
+          end
+          local HEADERS = 0x20
+
+          local function lanes_of(record)
+            local flags = record:byte(8)
+            if flags and math.floor(flags / HEADERS) % 2 == 1 then
+              return lanes_in(record, math.floor(flags / EXPIRES) % 2 == 1 and 15 or 9)
+            end
+          end
+          local TRANSIENT = 0x80
+
+          local function unpack_number(text, first, width)
+            local value = 0
+            for i = first, first + width - 1 do
+              value = value * 256 + text:byte(i)
+            end
+            return value
+          end
+
+          local function has_expiry(record)
+            return math.floor((record:byte(8) or 0) / EXPIRES) % 2 == 1
+          end
+
+          local function as_head(birth, flags, expires, lane, needs)
+            return {
+              birth = birth, priority = math.min(flags % EXPIRES, 9), expires = expires, transient = flags >= TRANSIENT,
+              lane = lane, needs = needs,
+            }
+          end
+
+          local function read_record(record)
+            if #record < 14 and (#record < 8 or has_expiry(record)) then
+              return { birth = 0, priority = 4 }
+            end
+            local flags, expires = record:byte(8), has_expiry(record) and unpack_number(record, 9, 6) or nil
+            local lane, needs = lanes_of(record)
+            return as_head(unpack_number(record, 1, 7), flags, expires, lane, needs)
+          end
+          local function head_of(id, text)
+            local birth, flags, expires, lane, needs = stated_head(text)
+            if birth then
+              if redis.call('HEXISTS', messages, id) == 0 then
+                return nil, false
+              elseif is_later('', text) then
+                return nil, true
+              end
+              return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
+            end
+            local record = redis.call('HGET', messages, id)
+            if not record then
+              return nil, false
+            elseif is_later(record, text) then
+              return nil, true
+            end
+            return read_record(record), false
+          end
+          local head = head_of(ids[n], texts[n])
+          birth = head and string.format('%.0f', head.birth) or '0'
+        end
+        with_result[last], births[last] = ids[n], birth
       end
     end
     if with_result then -- first, so that a message that is gone has its result
@@ -1373,55 +1518,69 @@ local function queue(n)
       end
       local RESULTS_KEPT = 3600000
       local RESULT_EXTRA = 200
+      local BORN = '\1'
       local BYTES = 67108864 -- of all results
-      local MOST, MOST_BYTES = 2200, 33554432 -- results that one script drops (I9): as many as half a megabyte may need
-      local AT_ONCE = 100 -- ids that one command reads
       local lasts, limit = span(kept_for) or RESULTS_KEPT, tonumber((most_bytes or ''):match('^%d+$') or nil) or BYTES
-      local before = redis.call('HMGET', results, '', unpack(ended)) -- under the empty id: the bytes of all
-      local over = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - lasts, 'LIMIT', 0, 2 * #ended)
-      local total, wanted, sizes, dropped = tonumber(before[1] or nil) or 0, 0, {}, 0
+      local names, starts, born, sizes, wanted = { '' }, {}, {}, {}, 0 -- under the empty id: the bytes of all
       for n, id in ipairs(ended) do
-        if before[n + 1] then
-          over[#over + 1] = id
-        end
-        sizes[n] = ends[n] and 2 * #id + #ends[n] + RESULT_EXTRA or 0
+        names[2 * n], names[2 * n + 1] = id, id .. BORN
+        starts[n] = ends[n] and ends[n]:match('^%a+ %d+ ')
+        born[n] = ends[n] and starts[n] .. births[n]
+        sizes[n] = ends[n] and 4 * #id + 2 * #BORN + #ends[n] + #born[n] + 2 * RESULT_EXTRA or 0
         wanted = wanted + (sizes[n] <= limit and sizes[n] or 0)
       end
+      local before = redis.call('HMGET', results, unpack(names))
+      local over = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - lasts, 'LIMIT', 0, 4 * #ended)
+      for at = 2, #names do
+        over[#over + 1] = before[at] and names[at] or nil
+      end
+      local total, dropped = tonumber(before[1] or nil) or 0, 0
       if over[1] or total + wanted > limit then
-        local function forget_results(ids, enough)
-          local freed, gone, seen = 0, {}, {}
-          for _, id in ipairs(ids) do
+        local TOGETHER = 1000 -- rows in one command
+        local function forget_results(rows, enough)
+          local freed, gone, outcomes = 0, {}, 0
+          for _, row in ipairs(rows) do
             if freed >= enough then
               break
             end
-            local length = seen[id] and 0 or redis.call('HSTRLEN', results, id)
-            freed = freed + (length > 0 and 2 * #id + length + RESULT_EXTRA or 0)
-            gone[#gone + 1], seen[id] = id, true
+            local is_birth = row:sub(-1) == BORN
+            outcomes = outcomes + (is_birth and 0 or 1)
+            for _, name in ipairs({ row, not is_birth and row .. BORN or nil }) do
+              local length = gone[name] and 0 or redis.call('HSTRLEN', results, name)
+              freed = freed + (length > 0 and 2 * #name + length + RESULT_EXTRA or 0)
+              gone[#gone + 1], gone[name] = name, true
+            end
           end
-          if gone[1] then
-            redis.call('HDEL', results, unpack(gone))
-            redis.call('ZREM', result_times, unpack(gone))
+          for at = 1, #gone, TOGETHER do
+            local stop = math.min(at + TOGETHER - 1, #gone)
+            redis.call('HDEL', results, unpack(gone, at, stop))
+            redis.call('ZREM', result_times, unpack(gone, at, stop))
           end
-          return freed, #gone
+          return freed, outcomes
         end
-        total = total - forget_results(over, math.huge)
-        local room = math.min(total + wanted - limit, MOST_BYTES)
-        while room > 0 and dropped < MOST do
-          local oldest = redis.call('ZRANGE', result_times, 0, AT_ONCE - 1)
-          if not oldest[1] then
-            total = 0 -- nothing is left, whatever was counted
-            break
+        local MOST, MOST_BYTES = 4400, 33554432 -- rows that one script drops (I9): as many as half a megabyte may need
+        local AT_ONCE = 100 -- rows that one command reads
+        local function make_room(over, total, wanted, limit)
+          total = total - forget_results(over, math.huge)
+          local room, dropped, seen = math.min(total + wanted - limit, MOST_BYTES), 0, 0
+          while room > 0 and seen < MOST do
+            local oldest = redis.call('ZRANGE', result_times, 0, AT_ONCE - 1)
+            if not oldest[1] then
+              return 0, dropped -- nothing is left, whatever was counted
+            end
+            local freed, gone = forget_results(oldest, room)
+            total, room, dropped, seen = total - freed, room - freed, dropped + gone, seen + #oldest
           end
-          local freed, gone = forget_results(oldest, room)
-          total, room, dropped = total - freed, room - freed, dropped + gone
+          return total, dropped
         end
+        total, dropped = make_room(over, total, wanted, limit)
       end
       local rows, cells, last, kept, kept_at = {}, { '', 0 }, 0, {}, string.format('%.0f', now)
       for n, id in ipairs(ended) do
         if ends[n] and total + sizes[n] <= limit then
-          total, kept[n], last = total + sizes[n], ends[n], last + 2
-          rows[last - 1], rows[last] = kept_at, id
-          cells[last + 1], cells[last + 2] = id, ends[n]
+          total, kept[n], last = total + sizes[n], true, last + 4
+          rows[last - 3], rows[last - 2], rows[last - 1], rows[last] = kept_at, id, kept_at, id .. BORN
+          cells[last - 1], cells[last], cells[last + 1], cells[last + 2] = id, ends[n], id .. BORN, born[n]
         elseif ends[n] then
           dropped = dropped + 1
         end
@@ -1438,7 +1597,9 @@ local function queue(n)
       end
       for n, id in ipairs(ended) do
         if ends[n] then -- if the user must not publish, a waiting caller finds it within a second
-          redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] or 'unkept 0 ')
+          local is_kept = written and kept[n] -- in the place of the time the birth: version 0.1.0 does not read the time here
+          local word, rest = is_kept and starts[n]:match('^%a+') or 'unkept', is_kept and ends[n]:sub(#starts[n] + 1) or ''
+          redis.pcall('PUBLISH', results .. ':' .. id, word .. ' ' .. births[n] .. ' ' .. rest)
         end
       end
     end
@@ -2708,6 +2869,26 @@ local function queue(n)
   local q = { states = states, add = add, add_staged = add_staged, remove_acked = remove_acked, let_go = let_go }
   q.has_staged, q.opening = has_staged, redis.call('HGET', settings, 'opening')
   if strict then
+    local function span(text)
+      local value = tonumber(text and text:match('^%d+$') or nil)
+      return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+    end
+    local RESULTS_KEPT = 3600000
+    local BORN = '\1'
+    local function recall_results(ids, existing, kept_for)
+      local since, names, ended = now - (span(kept_for) or RESULTS_KEPT), {}, {}
+      for n, id in ipairs(ids) do
+        names[n] = id .. BORN
+      end
+      for n, born in ipairs(redis.call('HMGET', results, unpack(names))) do
+        local word, at, birth = (not existing[n] and born or ''):match('^(%a+) (%d+) (%d+)$')
+        if word and tonumber(at) > since and tonumber(redis.call('ZSCORE', result_times, ids[n]) or nil) == tonumber(at) then
+          existing[n] = word == 'acked' and tonumber(birth)
+          ended[n] = not existing[n]
+        end
+      end
+      return ended
+    end
     -- The items from items[first] to items[last] (id, payload, …) whose ids the queue already has, so that a send would leave
     -- them as they are (lib/packed): the positions of their ids.
     local function known_in(items, first, last)
@@ -2715,12 +2896,9 @@ local function queue(n)
       for at = first, last, 2 do
         ids[#ids + 1] = items[at]
       end
-      local existing, dedup_window = redis.call('HMGET', messages, unpack(ids)), redis.call('HGET', settings, 'dedup_window')
-      if dedup_window then
-        local function span(text)
-          local value = tonumber(text and text:match('^%d+$') or nil)
-          return value and value > 0 and value <= 315360000000 and value or nil -- ten years
-        end
+      local existing, values = redis.call('HMGET', messages, unpack(ids)), redis.call('HMGET', settings, 'dedup_window', 'results')
+      recall_results(ids, existing, values[2])
+      if values[1] then
         local function recall_acked(ids, known, dedup_window)
           local window = span(dedup_window)
           for n, id in ipairs(window and ids or {}) do
@@ -2728,7 +2906,7 @@ local function queue(n)
             known[n] = known[n] or at and at > now - window
           end
         end
-        recall_acked(ids, existing, dedup_window)
+        recall_acked(ids, existing, values[1])
       end
       for n = 1, #ids do
         if existing[n] then

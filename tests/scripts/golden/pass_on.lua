@@ -1153,9 +1153,10 @@ local ENDS = {
 }
 local names = {} -- of consumers, by their JSON
 local function outcome(event, id, head, state, delay, detail)
+  local birth = string.format('%.0f', head.birth)
   if ENDS[event] and state.more:find(' result=', 1, true) then
     -- Keeps the outcomes of messages (lib/kept), for scripts that rarely do so: each outcome, or false to forget it.
-    local function keep_results(ended, ends)
+    local function keep_results(ended, ends, births)
       local values = redis.call('HMGET', settings, 'results', 'results_bytes')
       local kept_for, most_bytes = values[1], values[2]
       -- A duration in the queue's settings, in milliseconds; nil if the text is not one, which counts as unset.
@@ -1167,65 +1168,88 @@ local function outcome(event, id, head, state, delay, detail)
       local RESULTS_KEPT = 3600000
       -- Bytes of a result in Redis, in addition to its text and twice its id.
       local RESULT_EXTRA = 200
+      -- Follows an id in `results` and `result_times`: the birth of the send whose outcome is kept under the id (lib/kept). No id has
+      -- this byte, and the row of a birth comes right after that of its outcome.
+      local BORN = '\1'
       -- Keeps the outcomes of messages whose results were asked for (result.lua), and notifies callers that wait now. The newest
       -- outcome counts. They are kept for the queue's `results`, within its `results_bytes`: the oldest go first, and are
       -- counted. A write that fails stops nothing, since the queue keeps running when memory is full: a waiting caller is told
       -- that there is no result. Statements, as in lib/chosen, since every ack with a result runs them; old results are read only
       -- if some must go.
+      -- The birth of its send has a row after that of each outcome: "word time birth" (lib/kept_birth). Version 0.1.0, which knows
+      -- no births, drops such a row as it drops an outcome, so none stays.
       --   ended, ends: ids, and for each "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty:
       --   none was given; otherwise the reason and, after a tab, the cause. false: forget the outcome of the message
+      --   births: of their sends, as text; '0': unknown
       --   kept_for, most_bytes: the settings
       local BYTES = 67108864 -- of all results
-      local MOST, MOST_BYTES = 2200, 33554432 -- results that one script drops (I9): as many as half a megabyte may need
-      local AT_ONCE = 100 -- ids that one command reads
       local lasts, limit = span(kept_for) or RESULTS_KEPT, tonumber((most_bytes or ''):match('^%d+$') or nil) or BYTES
-      local before = redis.call('HMGET', results, '', unpack(ended)) -- under the empty id: the bytes of all
-      local over = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - lasts, 'LIMIT', 0, 2 * #ended)
-      local total, wanted, sizes, dropped = tonumber(before[1] or nil) or 0, 0, {}, 0
+      local names, starts, born, sizes, wanted = { '' }, {}, {}, {}, 0 -- under the empty id: the bytes of all
       for n, id in ipairs(ended) do
-        if before[n + 1] then
-          over[#over + 1] = id
-        end
-        sizes[n] = ends[n] and 2 * #id + #ends[n] + RESULT_EXTRA or 0
+        names[2 * n], names[2 * n + 1] = id, id .. BORN
+        starts[n] = ends[n] and ends[n]:match('^%a+ %d+ ')
+        born[n] = ends[n] and starts[n] .. births[n]
+        sizes[n] = ends[n] and 4 * #id + 2 * #BORN + #ends[n] + #born[n] + 2 * RESULT_EXTRA or 0
         wanted = wanted + (sizes[n] <= limit and sizes[n] or 0)
       end
+      local before = redis.call('HMGET', results, unpack(names))
+      local over = redis.call('ZRANGEBYSCORE', result_times, '-inf', now - lasts, 'LIMIT', 0, 4 * #ended)
+      for at = 2, #names do
+        over[#over + 1] = before[at] and names[at] or nil
+      end
+      local total, dropped = tonumber(before[1] or nil) or 0, 0
       if over[1] or total + wanted > limit then
-        -- Forgets the first of these results, until `enough` bytes are free. Returns how many bytes that freed, and how many
-        -- results went. The rows go last: by them a later call finds what a cut-off script left.
-        local function forget_results(ids, enough)
-          local freed, gone, seen = 0, {}, {}
-          for _, id in ipairs(ids) do
+        -- Forgets the first of these rows of results (lib/kept), each with its birth, until `enough` bytes are free. Returns how many
+        -- bytes that freed, and how many outcomes went. The rows of `result_times` go last: by them a later call finds what a cut-off
+        -- script left.
+        local TOGETHER = 1000 -- rows in one command
+        local function forget_results(rows, enough)
+          local freed, gone, outcomes = 0, {}, 0
+          for _, row in ipairs(rows) do
             if freed >= enough then
               break
             end
-            local length = seen[id] and 0 or redis.call('HSTRLEN', results, id)
-            freed = freed + (length > 0 and 2 * #id + length + RESULT_EXTRA or 0)
-            gone[#gone + 1], seen[id] = id, true
+            local is_birth = row:sub(-1) == BORN
+            outcomes = outcomes + (is_birth and 0 or 1)
+            for _, name in ipairs({ row, not is_birth and row .. BORN or nil }) do
+              local length = gone[name] and 0 or redis.call('HSTRLEN', results, name)
+              freed = freed + (length > 0 and 2 * #name + length + RESULT_EXTRA or 0)
+              gone[#gone + 1], gone[name] = name, true
+            end
           end
-          if gone[1] then
-            redis.call('HDEL', results, unpack(gone))
-            redis.call('ZREM', result_times, unpack(gone))
+          for at = 1, #gone, TOGETHER do
+            local stop = math.min(at + TOGETHER - 1, #gone)
+            redis.call('HDEL', results, unpack(gone, at, stop))
+            redis.call('ZREM', result_times, unpack(gone, at, stop))
           end
-          return freed, #gone
+          return freed, outcomes
         end
-        total = total - forget_results(over, math.huge)
-        local room = math.min(total + wanted - limit, MOST_BYTES)
-        while room > 0 and dropped < MOST do
-          local oldest = redis.call('ZRANGE', result_times, 0, AT_ONCE - 1)
-          if not oldest[1] then
-            total = 0 -- nothing is left, whatever was counted
-            break
+        -- Makes room for new results (lib/kept): forgets the rows `over`, and the oldest, until there is room for `wanted` bytes.
+        -- Returns how many bytes the others take, and how many outcomes went before their time.
+        --   total: the bytes of all before that; limit: the most
+        local MOST, MOST_BYTES = 4400, 33554432 -- rows that one script drops (I9): as many as half a megabyte may need
+        local AT_ONCE = 100 -- rows that one command reads
+        local function make_room(over, total, wanted, limit)
+          total = total - forget_results(over, math.huge)
+          local room, dropped, seen = math.min(total + wanted - limit, MOST_BYTES), 0, 0
+          while room > 0 and seen < MOST do
+            local oldest = redis.call('ZRANGE', result_times, 0, AT_ONCE - 1)
+            if not oldest[1] then
+              return 0, dropped -- nothing is left, whatever was counted
+            end
+            local freed, gone = forget_results(oldest, room)
+            total, room, dropped, seen = total - freed, room - freed, dropped + gone, seen + #oldest
           end
-          local freed, gone = forget_results(oldest, room)
-          total, room, dropped = total - freed, room - freed, dropped + gone
+          return total, dropped
         end
+        total, dropped = make_room(over, total, wanted, limit)
       end
       local rows, cells, last, kept, kept_at = {}, { '', 0 }, 0, {}, string.format('%.0f', now)
       for n, id in ipairs(ended) do
         if ends[n] and total + sizes[n] <= limit then
-          total, kept[n], last = total + sizes[n], ends[n], last + 2
-          rows[last - 1], rows[last] = kept_at, id
-          cells[last + 1], cells[last + 2] = id, ends[n]
+          total, kept[n], last = total + sizes[n], true, last + 4
+          rows[last - 3], rows[last - 2], rows[last - 1], rows[last] = kept_at, id, kept_at, id .. BORN
+          cells[last - 1], cells[last], cells[last + 1], cells[last + 2] = id, ends[n], id .. BORN, born[n]
         elseif ends[n] then
           dropped = dropped + 1
         end
@@ -1242,7 +1266,9 @@ local function outcome(event, id, head, state, delay, detail)
       end
       for n, id in ipairs(ended) do
         if ends[n] then -- if the user must not publish, a waiting caller finds it within a second
-          redis.pcall('PUBLISH', results .. ':' .. id, written and kept[n] or 'unkept 0 ')
+          local is_kept = written and kept[n] -- in the place of the time the birth: version 0.1.0 does not read the time here
+          local word, rest = is_kept and starts[n]:match('^%a+') or 'unkept', is_kept and ends[n]:sub(#starts[n] + 1) or ''
+          redis.pcall('PUBLISH', results .. ':' .. id, word .. ' ' .. births[n] .. ' ' .. rest)
         end
       end
       return kept
@@ -1250,7 +1276,7 @@ local function outcome(event, id, head, state, delay, detail)
     local word = event == 'undone' and state.part or event
     local cause = detail and detail.error and detail.error:match('^[^\t]*') or ''
     local rest = string.format('%.0f', now) .. ' ' .. state.reason .. '\t' .. cause
-    keep_results({ id }, { event ~= 'redriven' and word .. ' ' .. rest })
+    keep_results({ id }, { event ~= 'redriven' and word .. ' ' .. rest }, { birth })
   end
   local kept = setting('outcomes')
   if not kept then
@@ -1264,7 +1290,7 @@ local function outcome(event, id, head, state, delay, detail)
     'XADD', outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', attempts(state),
     'age', string.format('%.0f', age), 'delay', string.format('%.0f', delay), 'consumer', names[consumer],
     'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
-    'reason', state.reason, 'cause', detail.cause or ''
+    'reason', state.reason, 'cause', detail.cause or '', 'birth', birth
   )
 end
 -- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it is buried or moved.

@@ -1,11 +1,12 @@
--- Adds messages to the queue. Returns, for each item whose id the queue already has, its number, 1 is the first, and the
--- place of that message (lib/with_places); -1 if the queue was deleted since the client opened it: then nothing was done.
+-- Adds messages to the queue. Returns the birth of the first new one, which the others follow one by one, 0: none is new; then
+-- for each item whose id the queue knows its number, 1 is the first, and the place of that message (lib/with_places). -1 if
+-- the queue was deleted since the client opened it: then nothing was done.
 local number, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- milliseconds; ttl 0: none
 local opening = ARGV[4]
 -- items from ARGV[5]: id, payload (its first byte the flags, without the expiry's)
 local messages, states, ready, scheduled, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, settings, wake, acked_ids, seats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local lanes, slots, sender = KEYS[11], KEYS[12], KEYS[13]
+local lanes, results, result_times, slots, sender = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 -- Whether this call was done before (I12): then the count that was recorded with it, otherwise false. The register of a
 -- sender holds the number of its last call that was done here. A sender makes one call at a time, so a number that is not
 -- higher is the same call again, or an older one that arrives late. A value, not a function, since to define one costs
@@ -82,8 +83,10 @@ local function member_of(id, head, due)
   return order_of(head, due) .. string.char(head.birth % 256) .. id
 end
 -- Checks the items to send, items[first] to items[last] (id, payload, …), against the queue and its settings. `existing`:
--- for each id the record that the queue has, in any state, or true if it was acked within the dedup_window. `opened`:
--- `opening` is the queue's, or empty; otherwise nothing is looked up. `all_asked`: the results of all messages are kept.
+-- for each id the record that the queue has, in any state; the birth of an earlier message whose ack is kept as its outcome;
+-- or true if it was acked within the dedup_window. `ended`: n → true, where another outcome of an earlier message is kept; nil:
+-- none are. `opened`: `opening` is the queue's, or empty; otherwise nothing is looked up. `all_asked`: the results of all
+-- messages are kept.
 -- Statements, as in lib/chosen, since every send runs them.
 local asked, ids = (last - first + 1) / 2, {}
 for n = 1, asked do
@@ -117,6 +120,36 @@ if values[1] then
   ttl = allowed_ttl(ttl, values[1])
 end
 local existing = opened and redis.call('HMGET', messages, unpack(ids)) or {}
+local ended
+if opened and redis.call('EXISTS', results) == 1 then
+  local function span(text)
+    local value = tonumber(text and text:match('^%d+$') or nil)
+    return value and value > 0 and value <= 315360000000 and value or nil -- ten years
+  end
+  -- Milliseconds for which results are kept if the settings do not set it.
+  local RESULTS_KEPT = 3600000
+  -- Follows an id in `results` and `result_times`: the birth of the send whose outcome is kept under the id (lib/kept). No id has
+  -- this byte, and the row of a birth comes right after that of its outcome.
+  local BORN = '\1'
+  -- Marks as known those of the ids whose ack is still kept as an outcome (lib/kept): `existing` gets the birth of that send, 0:
+  -- unknown. Returns n → true for those whose kept outcome is another one: such an id is free.
+  local function recall_results(ids, existing, kept_for)
+    local since, names, ended = now - (span(kept_for) or RESULTS_KEPT), {}, {}
+    for n, id in ipairs(ids) do
+      names[n] = id .. BORN
+    end
+    for n, born in ipairs(redis.call('HMGET', results, unpack(names))) do
+      local word, at, birth = (not existing[n] and born or ''):match('^(%a+) (%d+) (%d+)$')
+      -- If the times differ, version 0.1.0 has dropped or replaced the outcome.
+      if word and tonumber(at) > since and tonumber(redis.call('ZSCORE', result_times, ids[n]) or nil) == tonumber(at) then
+        existing[n] = word == 'acked' and tonumber(birth)
+        ended[n] = not existing[n]
+      end
+    end
+    return ended
+  end
+  ended = recall_results(ids, existing, values[6])
+end
 if values[3] then
   local function span(text)
     local value = tonumber(text and text:match('^%d+$') or nil)
@@ -133,8 +166,8 @@ if values[3] then
   recall_acked(ids, existing, values[3])
 end
 -- Packs the new items of items[first] to items[last] (id, payload, …), and gives them births. `packed` is how many are new.
--- An id that the queue already has, in any state, or that was acked within the dedup_window, is left as it is (I12):
--- `known`, 1 is the first. If a key gets no seat, the row is in `blocked`. Statements, as in lib/chosen.
+-- An id that the queue knows, in any state or of an earlier message (lib/asked), is left as it is (I12): `known`, 1 is the
+-- first. `birth` is the next one. If a key gets no seat, the row is in `blocked`. Statements, as in lib/chosen.
 local PACKED, ABOVE, LAST = 0x20, 0x40, 2 -- the flag of fields and headers, and the next; the last field of lib/lanes_in
 local records, places, known, head, packed = {}, {}, {}, {}, 0 -- a table costs a part of a command's time
 local deadlines, seen = ttl > 0 and {}, asked > 1 and {}
@@ -586,10 +619,11 @@ for n = 1, opened and asked or 0 do
       row = string.char(9 - priority) .. lead .. low .. id -- as in lib/order
       blocked_at = score_if_blocked and score_if_blocked(id, payload)
     end
-    -- Whether the result of a message is asked for, by its sender or the settings. Statements, as in lib/chosen.
+    -- Whether the result of a message is asked for, by its sender or the settings, or since its outcome has to replace that of an
+    -- earlier message (lib/asked). Statements, as in lib/chosen.
     --   payload: as it was sent: its flags, then the length of a part whose fields are in the order of their numbers
-    local asks_result = all_asked
-    if not all_asked and payload:byte(1) % 0x40 >= 0x20 then -- the flag of such a part
+    local asks_result = all_asked or ended and ended[n]
+    if not asks_result and payload:byte(1) % 0x40 >= 0x20 then -- the flag of such a part
       local at, stop = 4, 4 + (payload:byte(2) or 0) * 256 + (payload:byte(3) or 0)
       while at < stop do
         local field, high, length = payload:byte(at, at + 2)
@@ -601,7 +635,7 @@ for n = 1, opened and asked or 0 do
       payload = string.char(payload:byte(1) + EXPIRES) .. expiry .. payload:sub(2)
       deadlines[2 * packed + 1], deadlines[2 * packed + 2] = ends, id
     end
-    local record, word = lead .. low .. payload, asks_result and ' result=1' or ''
+    local record, word = lead .. low .. payload, asks_result and ' result=' .. string.format('%.0f', birth) or ''
     if #record > LONG then
       local KEY, DEPENDENCY = 1, 2 -- the numbers of the fields
 
@@ -842,40 +876,41 @@ if #known > 0 then
     return tonumber(state.more:match(' expires=(%d+)') or nil)
   end
   -- The items that a send found known, each with the name of its message's place: ready, scheduled, leased, dead, expired or
-  -- acked; 'later' if only a later version can tell; followed by '/key' if the message has another key than the item. Those
-  -- that dead letters block are counted.
-  --   items: id, payload, … from `first` on; existing: for each its record; true: its ack is remembered (lib/recall_acked);
-  --   false: an earlier item of this call has the id, and is written
+  -- acked; 'later' if only a later version can tell; then '/' and its birth, 0: unknown; then '/key' if the message has another
+  -- key than the item. Those that dead letters block are counted.
+  --   items: id, payload, … from `first` on; existing: as in lib/asked; false: an earlier item of this call has the id, and is
+  --   written
   local WITH_FIELDS, OTHERS = 0x20, 0x40 -- the flag of fields and headers in a payload, and the next
 
   local function lane_in(payload)
     return payload:byte(1) % OTHERS >= WITH_FIELDS and lanes_in(payload, 2) or nil
   end
 
-  -- The place of a message, and whether it has the key that the payload has.
+  -- The place of a message, its birth, and whether it has the key that the payload has.
   local function place_of(id, payload)
     local text = redis.call('HGET', states, id)
     local head, later = head_of(id, text)
     if later then
-      return text and text:find(' %+%S+ ') and 'leased' or 'later', true
+      return text and text:find(' %+%S+ ') and 'leased' or 'later', 0, true
     end
     local state, has_key = parse_state(text, head.birth), head.lane == lane_in(payload)
     if state.mark == '+' then
-      return 'leased', has_key
+      return 'leased', head.birth, has_key
     elseif state.part ~= 'live' then
-      return state.part, has_key
+      return state.part, head.birth, has_key
     end
-    return redis.call('ZSCORE', scheduled, member_of(id, head, state.due)) and 'scheduled' or 'ready', has_key
+    local waits = redis.call('ZSCORE', scheduled, member_of(id, head, state.due))
+    return waits and 'scheduled' or 'ready', head.birth, has_key
   end
 
   local function with_places(known, items, first, existing)
     local placed, blocked = {}, 0
     for at, n in ipairs(known) do
-      local place, has_key = 'acked', true
-      if existing[n] ~= true then
-        place, has_key = place_of(items[first + 2 * n - 2], items[first + 2 * n - 1])
+      local place, birth, has_key = 'acked', tonumber(existing[n]) or 0, true
+      if existing[n] ~= true and type(existing[n]) ~= 'number' then
+        place, birth, has_key = place_of(items[first + 2 * n - 2], items[first + 2 * n - 1])
       end
-      placed[2 * at - 1], placed[2 * at] = n, place .. (has_key and '' or '/key')
+      placed[2 * at - 1], placed[2 * at] = n, place .. string.format('/%.0f', birth) .. (has_key and '' or '/key')
       blocked = blocked + (place == 'dead' and 1 or 0)
     end
     if blocked > 0 then
@@ -888,10 +923,13 @@ end
 if not sent then
   return -1
 end
+local first_birth = packed > 0 and birth - packed or 0
 local note = #known > 0 and table.concat(known, ' ') .. ' ' .. #known / 2 or '0'
+note = string.format('%.0f ', first_birth) .. note
 -- Records in the register of its sender (lib/done) that the call is done: `note` is the count, after the rest of the call's
 -- reply. The last write of a script: if it is cut off before, a repetition does the rest. The note stays for an hour, far
 -- longer than any call is repeated. Statements, as in lib/chosen.
 local noted = number .. ' ' .. note
 redis.call('PSETEX', sender, '3600000', noted)
+table.insert(known, 1, first_birth)
 return known

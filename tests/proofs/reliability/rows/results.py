@@ -1,4 +1,8 @@
-"""T43: callers wait for results; replies and words get lost, all are killed, memory is full for a while."""
+"""T43: callers wait for results; replies and words get lost, all are killed, memory is full for a while.
+
+Before some messages another one with the same id is cancelled, so its end is kept; and what is acked is sent
+again under its id.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,10 @@ from rq_dlq import (
     RedeliveryPolicy,
     ResultError,
     ResultUnavailable,
+    Sent,
 )
 from rq_dlq.core.results import results
+from rq_dlq.core.results.calls import End, Meant
 from tests.crowd import Crowd
 from tests.proofs.reliability.findings import audited, wrong
 from tests.proofs.reliability.journal import Journal
@@ -36,6 +42,7 @@ ROUND = (*(["worker", "caller", "memory", "redrive"] * 3), "worker", "caller", "
 LOST_REPLIES: dict[Fault, float] = {"drop": 0.05, "reset": 0.05}
 LOST_WORDS: dict[Fault, float] = {"drop": 0.05, "hole": 0.1}
 BAD = 7  # every so many bodies die at first, until somebody has mended what was wrong
+REUSED = 5  # every so many bodies are sent under the id of a message that was cancelled
 MENDED = "mended"
 OPTIONS = ("--appendonly", "yes", "--appendfsync", "always")
 LEASE = "2s"
@@ -75,26 +82,40 @@ def call(url: str, directory: Path, name: str) -> None:
     queue, journal = queue_of(url), Journal(directory, name)
     for first in count(0, AT_ONCE):
         bodies = {f"{name}-{n}": n for n in range(first, first + AT_ONCE)}
-        sent = [one for one, body in bodies.items() if _sent(queue, journal, one, body)]
+        sent = [one for message, body in bodies.items() if (one := _sent(queue, journal, message, body))]
         for one in sent:
-            journal.note("got", [one, _answer(queue, one, bodies[one])])
+            answer = _answer(queue, one, bodies[one])
+            if answer == "right" and _is_new(queue, one, bodies[one]):
+                answer = "again"
+            journal.note("got", [one, answer])
 
 
-def _sent(queue: Queue[Any], journal: Journal, message: str, body: int) -> bool:
+def _sent(queue: Queue[Any], journal: Journal, message: str, body: int) -> Sent | None:
     try:
-        queue.send(body, id=message)
+        if body % REUSED == 0:
+            queue.cancel(queue.send(body + 1, id=message))
+        sent = queue.send(body, id=message)
     except (BrokerUnavailable, BrokerRefused):
         time.sleep(0.1)
-        return False
+        return None
+    if not sent.new:  # a worker was faster than the cancel
+        return None
     journal.note("sent", [message, str(body)])
-    return True
+    return sent
 
 
-def _answer(queue: Queue[Any], message: str, body: int) -> str:
+def _is_new(queue: Queue[Any], message: str, body: int) -> bool:
+    """Whether the id of a message that is done is sent once more."""
+    with suppress(BrokerUnavailable, BrokerRefused):
+        return queue.send(body, id=str(message)).new is True
+    return False
+
+
+def _answer(queue: Queue[Any], message: Sent, body: int) -> str:
     """What became of the wait: right, WRONG, none, an end; late or endless, if it took too long."""
     began = time.time()
     try:
-        found = "right" if queue.result(message, wait=WAIT) == value_of(body) else "WRONG"
+        found = "right" if message.result(wait=WAIT) == value_of(body) else "WRONG"
     except ResultError as error:
         found = error.end
     except (ResultUnavailable, BrokerUnavailable, BrokerRefused):
@@ -108,8 +129,9 @@ def _answer(queue: Queue[Any], message: str, body: int) -> str:
 def _ended(queue: Queue[Any], message: str) -> float:
     """When a message ended, seconds; for ever from now, if that cannot be read."""
     with suppress(BrokerUnavailable, BrokerRefused):
-        if end := results.end_of(queue._run(results.find(queue._core, message))):
-            return end[1] / 1000
+        end = queue._run(results.find(queue._core, Meant(message)))
+        if isinstance(end, End):
+            return end.at / 1000
     return float("inf")
 
 
@@ -191,6 +213,8 @@ def _count(server: Server, journals: Path, kills: int, lossy: Lossy) -> Figures:
         {
             "answers that are another's": answers.count("WRONG"),
             "waits that did not end": answers.count("endless"),
+            "ends of an earlier message": answers.count("cancelled"),
+            "done, and sent again": answers.count("again"),
             "answers that came late": answers.count("late"),
             "dead letters without an end": len(before) - len(dead),
             "done, and without their result": max(0, len(lacking) - dropped),
@@ -232,8 +256,9 @@ ROWS = [
     Row(
         "T43",
         "3 callers wait for results; they, 2 workers and the server are killed, memory is full for a while; "
-        "replies and words get lost; what died is redriven",
-        "120 strikes: no answer is another's, none comes 5 s after its message's end, what is done has its "
+        "replies and words get lost; what died is redriven; ids are used again",
+        "120 strikes: no answer is another's or of an earlier message, no acked id is sent again, none comes "
+        "5 s after its message's end, what is done has its "
         "result",
         run,
     )
