@@ -1,9 +1,10 @@
 -- Cancels a message: it is removed, and counted. A message that is being processed is removed immediately, so its holder
--- can no longer settle it; its seat stays taken until the holder's call or its lease has ended (lib/end_cancelled). A dead
--- or expired message stays, and so does one in a batch of Spark, whose claims are settled as a whole. Returns the outcome:
--- cancelled; or where the message stays: dead, expired, batch, later (a form of a later version); or acked, unknown: it is
--- not here. Then the birth of the send that this is about, 0: unknown; then, if the message was being processed, its token
--- and its holder, as JSON.
+-- Cancels a message: it is removed, and counted. A message that is being processed is removed immediately, so its holder
+-- can no longer settle it; its seat, and its place under `max_in_flight`, stay taken until the holder's call or its lease has
+-- ended (lib/end_cancelled). A dead or expired message stays, and so does one in a batch of Spark, whose claims are settled
+-- as a whole. Returns the outcome: cancelled; or where the message stays: dead, expired, batch, later (a form of a later
+-- version); or acked, unknown: it is not here. Then the birth of the send that this is about, 0: unknown; then, if the
+-- message was being processed, its token and its holder, as JSON.
 -- drains
 local number, id, act, meant = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]) -- act: as in lib/note_act; meant: lib/own_end
 -- needs: register, done
@@ -35,11 +36,17 @@ if seat then
   redis.call('ZADD', seats, seat, cancelled_seat(id, token)) -- in place of its own, so that no seat becomes free
   redis.call('ZREM', seats, id)
 end
+local place = held and setting('max_in_flight')
+if place then
+  -- needs: cancelled_place, PLACES
+  redis.call('HSET', settings, 'cancelling', 1) -- first: a claim that finds no place removes it
+  redis.call('ZADD', seats, PLACES, cancelled_place(id, token))
+end
 drop({ id })
 if not held then
   local row = member_of(id, head, state.due)
   leave(id, redis.call('ZSCORE', scheduled, row) and scheduled or ready, row)
-elseif not seat then
+elseif not (seat or place) then
   let_go({ [token] = 1 })
 end
 redis.call('HINCRBY', counters, 'cancelled', 1)

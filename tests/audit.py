@@ -29,6 +29,7 @@ SETTINGS = {
     "probing",
     "limited",
     "narrowed",
+    "cancelling",
 }
 GONE = ("acked", "purged", "cancelled", "discarded", "moved")
 TOTALS = {
@@ -37,8 +38,9 @@ TOTALS = {
     "results_dropped", *GONE,
 }  # fmt: skip
 EXPIRES_ALONE = (
+    *("runs", "failures"),
     *("wake", "alarm", "acked_ids", "cleared", "grouped", "reindexed", "tended", "strikes", "muted"),
-    *("results", "result_times", "slots", "runs", "failures"),
+    *("results", "result_times", "slots"),
 )
 WAITING = ("ready", "scheduled")
 HASHES = ("messages", "states", "history", "claims", "counters", "settings", "schedules", "lanes", "results")
@@ -138,9 +140,9 @@ def audit_queue(raw: Snapshot, keys: QueueKeys) -> Counter[str]:
 
 
 def cancelled_calls(raw: Snapshot, keys: QueueKeys) -> Counter[str]:
-    """How many calls of messages that were cancelled keep their seats, by their tokens."""
+    """How many calls of messages that were cancelled keep their seats or places, by their tokens."""
     seats = [name.decode() for name in raw.sorted(keys["seats"])]
-    calls = [name.removeprefix(CANCELLED) for name in seats if name.startswith(CANCELLED)]
+    calls = {name[1:] for name in seats if name.startswith(CANCELLED)}
     return Counter(call.partition(" ")[0] for call in calls)
 
 
@@ -238,8 +240,8 @@ def check_seats(raw: Snapshot, keys: QueueKeys, messages: Mapping[str, bytes]) -
     """Each seat, and each pass, is one of a message that is there, in its lane."""
     seats = {name.decode(): int(lane) for name, lane in raw.sorted(keys["seats"]).items()}
     for name in [name for name in seats if name.startswith(CANCELLED)]:
-        del seats[name]
-        token = name.removeprefix(CANCELLED).partition(" ")[0]
+        lane, token = seats.pop(name), name[1:].partition(" ")[0]
+        assert (lane == PLACES) == name.startswith(PLACE), f"{name!r} with the score {lane}"
         assert token.encode() in raw.sorted(keys["leases"]), f"a cancelled call {token} has no lease"
     own = {name: name.removeprefix(PASS) for name in seats}
     expected = {name: lanes_in(messages[it])[it != name] for name, it in own.items() if it in messages}
@@ -297,7 +299,8 @@ def check_schedules(raw: Snapshot, keys: QueueKeys) -> None:
     assert raw.sorted(keys["ticks"]) == running, "schedules and ticks differ"
 
 
-CANCELLED = "\2"  # before the seat of a call whose message was cancelled
+PLACE, PLACES = "\3", -1  # lua/lib/cancelled_place.lua, PLACES.lua
+CANCELLED = ("\2", PLACE)  # before the seat, and the place, of a call whose message was cancelled
 
 
 def check_names(raw: Snapshot, namespace: str) -> None:

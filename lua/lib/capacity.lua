@@ -1,5 +1,6 @@
 -- How many messages a claim may lease: none while the queue is paused, and never more than the queue's max_in_flight
--- leaves. A message that waits for its redelivery is not in flight; a dead letter that is claimed is. A value, not a
+-- leaves. A message that waits for its redelivery is not in flight; a dead letter that is claimed is, and so is the call of a
+-- cancelled message, until it has ended. A value, not a
 -- function: every claim needs it, and to define a function costs Redis as much as a command. A claim ends here if the queue
 -- was deleted since the client opened it. `per_key`, `gated`: the settings of keys and of closed lanes; `paced`: whether
 -- keys have a rate; `narrowed`: whether lanes may have too many seats (lib/narrow); `resumes`: when the pause ends, nil: it
@@ -9,7 +10,8 @@
 local capacity, per_key, paced, gated, narrowed, resumes, by_rate = count, nil, nil, nil, nil, nil, nil
 if part == 'live' then
   local values = redis.call(
-    'HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key', 'gated', 'paused_until', 'rate', 'narrowed'
+    'HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key', 'gated', 'paused_until', 'rate', 'narrowed',
+    'cancelling'
   )
   if opening ~= '' and values[3] ~= opening then
     return { now, -3 }
@@ -26,6 +28,10 @@ if part == 'live' then
     capacity = 0
   elseif most and most > 0 then
     local in_flight = redis.call('HLEN', messages)
+    if values[9] then
+      -- needs: cancelled_calls
+      in_flight = in_flight + cancelled_calls()
+    end
     for _, index in ipairs({ ready, scheduled, dead, expired }) do
       in_flight = in_flight - redis.call('ZCARD', index)
     end

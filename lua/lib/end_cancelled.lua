@@ -1,13 +1,16 @@
--- Gives back the seat of a cancelled message whose call or lease has ended, and lets in the next message of its lane.
--- Returns whether there was such a seat; if so, the claim holds one message fewer.
--- needs: cancelled_seat; keys: seats
+-- Ends a call whose message was cancelled, or its lease: gives back its place, and its seat, and lets in the next message
+-- of its lane. Returns whether it had either; if so, the claim holds one message fewer.
+-- needs: cancelled_seat, cancelled_place; keys: seats
 -- gives: end_cancelled
 local function end_cancelled(id, token)
-  local member = cancelled_seat(id, token)
-  if not redis.call('ZSCORE', seats, member) then
-    return false
+  local place, member = cancelled_place(id, token), cancelled_seat(id, token)
+  local kept = redis.call('ZMSCORE', seats, place, member)
+  if kept[1] then
+    redis.call('ZREM', seats, place)
   end
-  -- needs: vacate
-  vacate({ member })
-  return true
+  if kept[2] then
+    -- needs: vacate
+    vacate({ member })
+  end
+  return (kept[1] or kept[2]) and true or false
 end

@@ -1,7 +1,7 @@
 -- Decides the outcome of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7). The policy is the
 -- one in Redis, so every sweep judges a lapse as the consumer would.
 -- needs: read_policy, setting, put, policy_delay, remember, expiry_of, bury, due_in, now, outcome, attempts, taken_up
--- needs: keys: counters; args: seed, default_policy
+-- needs: uncharged, uncharged_delay; keys: counters; args: seed, default_policy
 -- gives: judge, can_judge
 local TEN_YEARS = 315360000000 -- milliseconds; no delay is longer
 local redelivery, drawn
@@ -21,7 +21,7 @@ local function can_judge()
   return redelivery ~= false
 end
 
--- event: nacked, lapsed or, for a dead letter, poisoned. Returns the outcome: dead, expired, discarded, redelivered
+-- event: nacked, lapsed or, for a dead letter, poisoned. failure.excused: its dependency is down. Returns the outcome: dead, expired, discarded, redelivered
 -- <delay>, or kept <delay> (in its dead-letter queue; without a delay after a lapse).
 local function judge(id, state, head, event, failure)
   local over = state.part ~= 'live' -- a dead-letter queue has no dead-letter queue: it stays where it is
@@ -36,9 +36,11 @@ local function judge(id, state, head, event, failure)
   failure.cause = event
   local limit = redelivery.max_redeliveries
   local spent = not over and type(limit) == 'number' and state.charged > limit
+  local in_a_row = event == 'nacked' and not (failure.charge or failure.excused or over) and uncharged(state) + 1
   local delay = 0
   if not spent then
     delay = failure.delay or policy_delay(redelivery, math.max(state.charged, 1), draw(), state.delay)
+    delay = in_a_row and uncharged_delay(in_a_row, failure.delay, delay, redelivery.collision_avoidance, draw()) or delay
     delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- with a damaged policy it may be NaN
   end
   if over then
@@ -54,6 +56,7 @@ local function judge(id, state, head, event, failure)
   end
   state.delay = failure.forgiven and state.delay or delay -- the next delay may grow from it
   taken_up(state)
+  state.more = state.more .. (in_a_row and string.format(' uncharged=%.0f', in_a_row) or '')
   if delay > 0 then -- without a delay it returns to its old position (I8)
     state.due = due_in(delay, head)
   end

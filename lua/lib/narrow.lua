@@ -26,7 +26,7 @@ local function narrow(held, ids)
   local seen, blocked, left = {}, 0, 0
   for _, score in ipairs(held) do
     local lane = score and score - score % 1 -- lib/BY_RATE
-    if lane and not seen[lane] then
+    if lane and lane >= 0 and not seen[lane] then -- not of a place (lib/PLACES)
       seen[lane] = true
       local losers, too_many = narrow_lane(lane)
       blocked, left = blocked + losers, left + too_many

@@ -1,11 +1,15 @@
 -- Whether a message keeps the seat that it holds; one that is still blocked in the lane of its key becomes ready. The seat
 -- of a call whose message was cancelled stays as long as the lease (lib/cancelled_seat). If keys have a rate, a blocked
--- message gives its seat back; and a leased one whose claim was cut off takes its slot now.
+-- message gives its seat back; and a leased one whose claim was cut off takes its slot now. Places are left to
+-- lib/cancelled_calls.
 --   own: the score of the seat
--- needs: now, rule, keeps_seat, is_closed, BLOCKED, head_of, parse_state, member_of, score_of, wake_one
+-- needs: now, rule, PLACES, keeps_seat, is_closed, BLOCKED, head_of, parse_state, member_of, score_of, wake_one
 -- needs: keys: states, ready, scheduled, leases
 -- gives: seat_is_due
 local function seat_is_due(id, own)
+  if own == PLACES then
+    return true
+  end
   local token, cancelled = id:match('^\2(%S+) (.*)$')
   if token then -- if the cancel was cut off, the message is still held, and has its own
     local still_held = (redis.call('HGET', states, cancelled) or ''):find(' +' .. token .. ' ', 1, true)

@@ -3,12 +3,13 @@
 -- gives: setting
 local FIELDS = {
   redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+  max_in_flight = 10,
 }
 local found
 local function setting(name)
   found = found or redis.call(
     'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-    'narrowed'
+    'narrowed', 'max_in_flight'
   )
   return found[FIELDS[name]]
 end

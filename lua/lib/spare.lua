@@ -4,7 +4,7 @@
 -- needs: BLOCKED, PASS; keys: seats
 -- gives: spare
 local function spare(id, number, failure)
-  failure.charge, failure.delay = false, 0
+  failure.charge, failure.delay, failure.excused = false, 0, true
   if redis.call('ZSCORE', seats, PASS .. id) then
     failure.place = BLOCKED + number + 0.5 -- lib/TRIED
   end

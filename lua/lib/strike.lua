@@ -16,7 +16,7 @@ local function count_sign(id, tally, failure, last, charged)
     tally.opens, failure.opened = id, text_in(redis.call('HGET', messages, id) or '', 'dependency')
   end
   if tally.opens then
-    failure.charge, failure.delay = false, 0
+    failure.charge, failure.delay, failure.excused = false, 0, true
   end
   return (last and last >= tally.since and charged or 0) + (failure.charge and 1 or 0)
 end

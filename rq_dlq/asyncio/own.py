@@ -156,7 +156,8 @@ class OwnBroker(BrokerBase):
         worker handles these signals while it runs: do not await this next to a web server in one process.
 
         Args:
-            burst: stop when no message is ready in any of the queues.
+            burst: stop when no message is ready in any of the queues and no call is running, which could send
+                one; messages of a paused queue are left.
 
         Raises:
             ConfigurationError: no queue has a handler.

@@ -126,7 +126,7 @@ class _Worker(Command):
 @click.option(
     "--burst",
     is_flag=True,
-    help="Stop when no message is ready; the log has the counts and the messages left.",
+    help="Stop when no message is ready and no call runs; the log has the counts and the messages left.",
 )
 @click.option(
     "--watch",

@@ -10,7 +10,7 @@ from rq_dlq._redis import FAIL_FAST
 from rq_dlq._redis.retries import ONE_TRY
 from rq_dlq.doctor.check import Check, of_all
 from rq_dlq.doctor.facts import read_facts
-from rq_dlq.doctor.queues import breakers, held_up, ignored
+from rq_dlq.doctor.queues import breakers, held_up, ignored, uncharged
 from rq_dlq.doctor.standing import cluster, eviction, persistence, promise, replicas, role
 from rq_dlq.doctor.trials import answers, clock, loaded, rights, round_trip, trial
 from rq_dlq.doctor.versions import version
@@ -87,7 +87,12 @@ def _measured(connections: Connections) -> Iterator[Check]:
 
 
 def _looked(connections: Connections, settings: BrokerSettings) -> Iterator[Check]:
-    for name, steps in (("breakers", breakers), ("keys", held_up), ("ignored", ignored)):
+    for name, steps in (
+        ("breakers", breakers),
+        ("keys", held_up),
+        ("ignored", ignored),
+        ("uncharged", uncharged),
+    ):
         try:
             yield connections.run(steps(settings))
         except RqDlqError as error:

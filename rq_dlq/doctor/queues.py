@@ -1,4 +1,4 @@
-"""Checks for messages held up by breakers, pauses and keys, and for ignored keys and dependencies."""
+"""Checks for messages held up by breakers, pauses and keys, or failing uncharged; and for ignored keys."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq.core.keyed import calls, keyed
 from rq_dlq.core.keyed.firsts import first_said
 from rq_dlq.core.keyed.outages import of_queue, paused_keys
+from rq_dlq.core.looking.uncharged import going_round
 from rq_dlq.core.processes.processes import workers
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.blocked import Blocked
@@ -103,6 +104,24 @@ def _held_up(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str |
             )
             found = [*(yield from keyed.held_up(queue, now, PATIENCE)), *(yield from paused_keys(queue, now))]
             said += [f"{name}: {words}" for words in found]
+    return said
+
+
+def uncharged(settings: BrokerSettings) -> Steps[Check]:
+    """Whether messages fail repeatedly without a charge, so that no budget ends them."""
+    families: list[str] = yield queue_calls.registered(settings.namespace)
+    found = (yield from each_queue(families, partial(_uncharged, settings))) if families else []
+    said = [one for one in found if isinstance(one, str)]
+    if not said:
+        return Check("uncharged", "ok", "no message fails repeatedly without a charge")
+    return Check("uncharged", "warn", _few(said), "`rq-dlq msg explain QUEUE ID` says why a message fails")
+
+
+def _uncharged(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:
+    said: list[str | UnreachableQueue] = []
+    for name in names:
+        words = yield from going_round(QueueKeys(settings.namespace, name))
+        said += [f"{name}: {one}" for one in words]
     return said
 
 

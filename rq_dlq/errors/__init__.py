@@ -486,7 +486,8 @@ class Redeliver(Exception):
 
     Args:
         after: the delay, as seconds, a timedelta or text such as "2m"; None: the delay of the policy.
-        charge: True: the failure counts against the redelivery budget.
+        charge: True: the failure counts against the redelivery budget. False: no budget ends such failures;
+            without a delay of a second or more each in a row waits longer: 1 s, 2 s, 4 s, at most 10 minutes.
         pause_key: pause the message's key for the same time, for example for a tenant whose requests are
             refused for a while: no message with this key is delivered or charged. It requires `after`.
 

@@ -36,6 +36,6 @@ def runner_of(broker: Any, *, burst: bool) -> Runner:
 
     Args:
         broker: a blocking or an async broker.
-        burst: True: it ends when no message is ready in any of the queues.
+        burst: True: it ends when no message is ready in any of the queues and no call is running.
     """
     return _REGISTERED["runner"](broker, "empty" if burst else "stopped")

@@ -120,6 +120,15 @@ def progress_of(text: bytes) -> Progress | None:
 _UNTRIED: Final = re.compile(rb" untried=([0-9]{1,15})(?= |$)")  # lua/lib/attempts.lua
 
 
+_UNCHARGED: Final = re.compile(rb" uncharged=([0-9]{1,15})(?= |$)")  # lua/lib/uncharged.lua
+
+
+def uncharged_of(text: bytes) -> int:
+    """How often in a row a message has failed without a charge."""
+    found = _UNCHARGED.search(text)
+    return int(found[1]) if found else 0
+
+
 _EXPIRES: Final = re.compile(rb" expires=([0-9]{1,15})(?= |$)")  # lua/lib/with_expiry_word.lua
 
 

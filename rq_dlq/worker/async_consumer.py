@@ -141,8 +141,6 @@ class AsyncConsumer(AsyncLeases):
                 await self._one_ends(self.permit.pause)
             elif ahead:
                 await self._one_ends(CHECK)
-            elif self._until == "empty" and (self._tasks.running or self._unstarted):
-                await self._one_ends(None)
             elif await self._broker._run(self.over()):
                 break
 

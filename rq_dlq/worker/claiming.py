@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 LONG_WAIT = 60_000  # the longest wait of a claim, milliseconds; a stop ends it
 FIRST_WAIT, IDLE_WAIT = 10, 1_000  # the shortest and the longest wait for a queue to drain, milliseconds
+BURST_WAIT = 250  # the longest wait of a burst, milliseconds
 FIRST_PAUSE = 0.02  # seconds until the next claim, after a claim that found only suspects
 LONGEST_PAUSE = 0.25
 
@@ -51,17 +52,24 @@ class Pace:
 class Patience:
     """How long the next claim of a consumer waits for messages.
 
-    With until="drained" the first claim does not wait; each empty claim makes the next one wait longer.
+    With until="drained" and "empty" the first claim does not wait; each empty claim makes the next one wait
+    longer.
     """
 
     def __init__(self, until: Until) -> None:
         self._until = until
         self.wait = LONG_WAIT if until == "stopped" else 0  # milliseconds
+        self._last = 0  # the last wait
 
     def note(self, *, found: bool) -> None:
         """Note whether a claim found messages."""
-        if self._until == "drained":
-            self.wait = 0 if found else min(IDLE_WAIT, max(FIRST_WAIT, 2 * self.wait))
+        if self._until != "stopped":
+            longest = IDLE_WAIT if self._until == "drained" else BURST_WAIT
+            self._last = self.wait = 0 if found else min(longest, max(FIRST_WAIT, 2 * self._last))
+
+    def hurry(self) -> None:
+        """Let the next claim not wait."""
+        self.wait = 0
 
 
 class Permit:

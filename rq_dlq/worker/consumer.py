@@ -10,7 +10,6 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq.core.claiming import claim
-from rq_dlq.core.queues import counts
 from rq_dlq.errors import BrokerUnavailable, RqDlqError
 from rq_dlq.values import deques
 from rq_dlq.values.durations import human
@@ -54,12 +53,14 @@ class Consumer(Settling[D]):
         self._handler, self._timeout, self._deadline = handler, handler.timeout, handler.deadline
         self.pause = 0.0
         self._make = queue._deliveries
-        self._until = shared.until
+        self._until, self._together = shared.until, shared.together
+        self._together.join(self)
         self._tending = shared.tending
         self._observers = self.queue.observers
         self._patience = Patience(shared.until)
         self._releases = 0  # begins and ends of `release_unstarted`: odd while it runs
         self._seen = 0  # this number before the last claim
+        self._waited = 0  # how long the last claim waited at most, milliseconds
         self._thread = threading.Thread(target=self._main, name=f"rq-dlq {self.queue.name}", daemon=True)
 
     def start(self) -> None:
@@ -167,17 +168,26 @@ class Consumer(Settling[D]):
                 if self.runs(delivery):
                     logger.info("%s: cancelled while it runs", self.called(delivery))
                     self.cut_cancelled(delivery)
-                elif deques.take(self._unstarted, delivery):
-                    self._tending.run(self.release([delivery], begun=False))
-                    self.permit.end_of([delivery])
+                else:
+                    self._release_cancelled(delivery)
                 return True
         return False
 
     def cut_cancelled(self, delivery: D) -> None:
         """End the call of a cancelled message, if possible."""
 
+    def _release_cancelled(self, delivery: D) -> None:
+        """Release a cancelled message whose call has not begun, which lets in the next of its key."""
+        self._releases += 1
+        if deques.take(self._unstarted, delivery):
+            self._tending.run(self.release([delivery], begun=False))
+            self.permit.end_of([delivery])
+        self._releases += 1
+
     def release_unstarted(self, connections: Connections) -> None:
         """Release messages whose calls have not begun, from any thread."""
+        if not self._unstarted:
+            return
         self._releases += 1
         taken = deques.take_all(self._unstarted)
         if connections.run(self.release(taken, begun=False)):
@@ -193,12 +203,13 @@ class Consumer(Settling[D]):
         found: Sequence[D] = ()
         undecodable: list[tuple[D, Settlement, BaseException]] = []
         self.pause, self.trouble, self._seen = 0.0, "", self._releases
+        self._waited = self._patience.wait if waits else 0
         try:
             found = yield from claim.claim(
                 self.queue,
                 self._make,
                 count=count,
-                wait=self._patience.wait if waits else 0,
+                wait=self._waited,
                 permit=self.permit,
                 undecodable=lambda delivery, settlement, error: undecodable.append(
                     (delivery, settlement, error)
@@ -210,24 +221,36 @@ class Consumer(Settling[D]):
             self._failed = time.monotonic()
             if not (isinstance(error, BrokerUnavailable) and self._stop.finishing.is_set()):
                 self._log("cannot claim", error)
-                self.pause = 0.0 if self._until == "empty" else RETRY_AFTER
+                ends = self._until == "empty" and not self._together.works
+                self.pause = 0.0 if ends else RETRY_AFTER
         else:
             self._vitals.note_success(self.queue.name, logger)
         for failure in undecodable:
             yield from self._note(*failure)
         if waits:
             self._patience.note(found=bool(found))
+        if found:
+            self._together.begin(self)
         return found
 
     def over(self) -> Steps[bool]:
-        """Whether the consumer ends after a claim that found no messages.
+        """Whether the consumer ends after a claim that found no messages, with all others (`Together`).
 
         The worker's thread may have released some after that claim: then it claims again.
         """
-        if self._until != "drained":
-            return self._until == "empty" and self._seen == self._releases and self._releases % 2 == 0
-        try:
-            return (yield from counts.is_drained(self.queue))
-        except RqDlqError as error:
-            self._log("cannot see whether it is drained", error)
+        released = self._seen != self._releases or self._releases % 2 == 1
+        if self._until == "stopped" or self.holds[0] or self._underway or released:
             return False
+        self._together.rest(self)
+        if self._together.works:
+            return False
+        if self._waited:
+            self._patience.hurry()
+            return False
+        try:
+            return (yield from self._together.over(self))
+        except RqDlqError as error:
+            self._log("cannot see whether anything is left", error)
+            if self._until == "empty":
+                self._together.leave(self)
+            return self._until == "empty"

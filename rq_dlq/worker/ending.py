@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ LEVELS = {"ack": logging.ERROR, "settle": logging.ERROR, "release": logging.WARN
 
 SAY_AFTER = 5.0  # seconds after the stop until the calls that it waits for are logged
 SHOWN = 5  # how many of them are named
+LATER = "they became ready after the last claim"
 
 
 class Awaited:
@@ -87,24 +88,32 @@ def leave(
         last.close()
 
 
-def sum_up(handlers: Sequence[tuple[Handler, int]], tally: Tally, connections: Connections) -> None:
-    """Log the counts of this worker, and the messages left in the queues."""
+def sum_up(
+    handlers: Sequence[tuple[Handler, int]], tally: Tally, why: Mapping[str, str], connections: Connections
+) -> None:
+    """Log the counts of this worker, and the messages left in the queues.
+
+    Args:
+        why: why ready messages are left, by queue.
+    """
     counts = tally.counts
     failed = sum(counts[outcome] for outcome in FAILED)
     done = f"{counts['acked']:,} done, {failed:,} failed, {counts['dead']:,} dead"
     with suppress(RqDlqError):
         stats = [connections.run(queues_counts.stats(handler.queue._core)) for handler, _ in handlers]
-        left = "; ".join(f"{one.name}: {text}" for one in stats if (text := _left(one)))
+        left = "; ".join(f"{one.name}: {text}" for one in stats if (text := _left(one, why)))
         level = logging.WARNING if left else logging.INFO
-        logger.log(level, "no message is ready: %s; left: %s", done, left or "nothing")
+        begin = "ready messages are left" if any(one.ready for one in stats) else "no message is ready"
+        logger.log(level, "%s: %s; left: %s", begin, done, left or "nothing")
 
 
-def _left(stats: QueueStats) -> str:
+def _left(stats: QueueStats, why: Mapping[str, str]) -> str:
     """The messages that remain to be delivered, as text; empty: there are none."""
-    parts = [f"{count:,} {name}" for name in ("ready", "leased") if (count := getattr(stats, name))]
-    if stats.scheduled:
-        next_due = human(round(1000 * (stats.next_due or 0)))
-        parts.append(f"{stats.scheduled:,} scheduled, the next in {next_due}")
+    parts = [f"{stats.ready:,} ready ({why.get(stats.name, LATER)})"] if stats.ready else []
+    parts += [f"{stats.leased:,} leased"] if stats.leased else []
+    if later := stats.scheduled - stats.blocked:
+        parts.append(f"{later:,} scheduled, the next in {human(round(1000 * (stats.next_due or 0)))}")
+    parts += [f"{stats.blocked:,} blocked"] if stats.blocked else []
     return ", ".join(parts)
 
 

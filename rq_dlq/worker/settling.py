@@ -46,6 +46,7 @@ class Settling(Holding[D]):
         super().__init__(queue, shared)
         self._ack_each = ack_each
         self._failures: dict[D, Failure] = {}  # the failures of deliveries in `_done`
+        self._underway: set[object] = set()  # settlements without a reply yet
         self._settings = SettingsInForce(queue)
 
     def finish(self, delivery: D, error: BaseException | None, ended: float) -> bool:
@@ -69,6 +70,7 @@ class Settling(Holding[D]):
         """Settle all finished calls; False: some are left for a retry."""
         if self._gives_up:
             return not self._done
+        self._underway.add(underway := object())
         unacked, failed = deques.take_all(self._done), list[D]()
         if self._failures:
             failed = [delivery for delivery in unacked if delivery in self._failures]
@@ -79,6 +81,7 @@ class Settling(Holding[D]):
         finally:
             again = [*unacked, *(delivery for delivery in failed if delivery in self._failures)]
             self._done.extendleft(reversed(again))
+            self._underway.discard(underway)
         return not again
 
     def _settle_failures(self, failed: list[D]) -> Steps[None]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rq_dlq.worker.finished import Finished
     from rq_dlq.worker.stopping import Stop, Until
     from rq_dlq.worker.tally import Tally
+    from rq_dlq.worker.together import Together
     from rq_dlq.worker.vitals import Vitals
 
 
@@ -23,6 +24,7 @@ class Shared:
 
     Attributes:
         until: when the worker ends.
+        together: ends the consumers together, if they end on their own.
         only: the permit to run a suspect.
         finished: the finished calls that are not settled.
         watch: watches the event loop.
@@ -34,6 +36,7 @@ class Shared:
 
     stop: Stop
     until: Until
+    together: Together
     tally: Tally
     vitals: Vitals
     only: threading.Lock

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TICK = 0.05  # seconds between two checks for a stop
 
 Until: TypeAlias = Literal["stopped", "empty", "drained"]
-"""When a worker ends on its own: never, when no message is ready, or when none is left to deliver."""
+"""When a worker ends on its own: never, when no message is ready and no call runs, or when none is left."""
 
 
 class HandlerTimeout(TimeoutError):  # noqa: N818 - the usual name

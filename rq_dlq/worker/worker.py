@@ -32,6 +32,7 @@ from rq_dlq.worker.shared import Shared
 from rq_dlq.worker.stopping import TICK, Stop, cutting_short, heeding_signals
 from rq_dlq.worker.tally import Tally, logger
 from rq_dlq.worker.thread_consumer import ThreadConsumer
+from rq_dlq.worker.together import Together
 from rq_dlq.worker.upkeep import Upkeep
 from rq_dlq.worker.vitals import Vitals
 
@@ -52,9 +53,11 @@ class Worker:
 
     Args:
         broker: a blocking or an async broker.
-        until: when a queue's consumers end without a signal or `stop`. "stopped": never. "empty": no message
-            is ready; the log has the counts and the messages left. "drained": no message is ready, scheduled
-            or leased (by any consumer), so it waits for redeliveries, and for a paused queue to be resumed.
+        until: when the consumers end, together, without a signal or `stop`. "stopped": never. "empty": no
+            message is ready that they may take, and no call is running, which could send one; the log has the
+            counts and the messages left. It waits for a `rate` and for `max_in_flight`, and leaves the
+            messages of a paused queue. "drained": no message is ready, scheduled or leased (by any consumer),
+            so it waits for redeliveries, and for a paused queue to be resumed.
         queues: only these queues, each with its concurrency (None: the handler's own); None: all with a
             handler.
         checkup: the time between two checks of the server, the first before the first claim; failures are
@@ -147,8 +150,9 @@ class Worker:
         settling = claiming.with_retries(Retries(attempts=None, seconds=None, until=self.stop.giving_up))
         tending = claiming.with_retries(replace(FAIL_FAST, until=self.stop.finishing))
         self._watch = EventLoopWatch(loop)
+        together = Together(self._until, self.stop.finishing.is_set)
         shared = Shared(
-            self.stop, self._until, self.tally, self.vitals, threading.Lock(), Finished(),
+            self.stop, self._until, together, self.tally, self.vitals, threading.Lock(), Finished(),
             self._watch, claiming, settling, tending, loop,
         )  # fmt: skip
         consumers: list[Consumer[Any]] = []
@@ -163,7 +167,7 @@ class Worker:
                     self._consume(consumers, tending, reporting)
                 self.vitals.end()
                 if self._until == "empty" and not self.stop.giving_up.is_set():
-                    sum_up(self._handlers, self.tally, tending)
+                    sum_up(self._handlers, self.tally, together.left, tending)
         except NotEntered:
             return
         finally:

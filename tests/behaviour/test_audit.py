@@ -33,10 +33,9 @@ DID = {
     "redrive": "redriven", "start_redrive": "started", "steer_redrive": "paused", "undo_redrive": "undone",
     "offer_redrive": "started", "purge": "purged", "dead_letter": "dead-lettered", "expire_now": "expired",
     "deliver_now": "made ready", "prioritize": "prioritized", "transfer": "moved", "restore": "imported",
-    "limit_lane": "limited",
+    "limit_lane": "limited", "probe_lane": "probed",
     "delete": "deleted", "pause": "paused", "reset": "reset", "set_policy": "set a policy",
     "schedule": "scheduled", "mute": "muted", "cancel": "cancelled", "pause_lane": "paused",
-    "probe_lane": "probed",
 }  # fmt: skip
 UNSAID = {"configure": "a program declares what its code says, and whoever sets a policy is noted with it"}
 MONTH = 30 * 86_400  # seconds

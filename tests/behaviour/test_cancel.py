@@ -17,8 +17,8 @@ from tests.each import each, each_afresh
 ORDER = PerKey(order=True)
 
 
-async def shop(broker: Any, rule: PerKey | None, *names: str) -> Any:
-    queue = broker.queue("a", per_key=rule)
+async def shop(broker: Any, rule: PerKey | None, *names: str, **given: Any) -> Any:
+    queue = broker.queue("a", per_key=rule, **given)
     await queue.send_many([Message(name, id=name, key="customer") for name in names])
     return queue
 
@@ -144,8 +144,11 @@ async def test_the_next_of_its_key_waits_for_the_call(rule: PerKey, broker: Any)
     assert (await one(queue)).id == "m2"
 
 
-async def test_who_extends_its_lease_keeps_its_place_after_a_cancel(broker: Any, clock: Clock) -> None:
-    queue = await shop(broker, ORDER, "m1", "m2")
+@each_afresh(("rule", "most"), [(ORDER, None), (None, 1)])
+async def test_who_extends_its_lease_keeps_its_place_after_a_cancel(
+    rule: PerKey | None, most: int | None, broker: Any, clock: Clock
+) -> None:
+    queue = await shop(broker, rule, "m1", "m2", max_in_flight=most)
     held = await one(queue)
     await queue.cancel("m1")
     clock.advance("20s")
@@ -174,6 +177,86 @@ async def test_with_turns_nobody_waits_for_the_call(broker: Any) -> None:
     assert [d.id for d in await queue.claim(9)] == ["m2"]
     with pytest.raises(LeaseLost):
         await held.ack()
+
+
+async def settle(held: Any, end: str) -> None:
+    if end == "extend":
+        await held.extend()
+    elif end == "nack":
+        await held.nack("no")
+    else:
+        await getattr(held, end)()
+
+
+@each_afresh("rule", [None, ORDER, PerKey(limit=1), PerKey(fair=1)])
+async def test_the_call_of_a_cancelled_message_is_in_flight_until_it_ends(rule: Any, broker: Any) -> None:
+    """`max_in_flight=1` never runs two calls, whichever way the cancelled one ends."""
+    queue = broker.queue("a", per_key=rule, max_in_flight=1)
+    ends = ["ack", "nack", "release", "poison"]
+    await queue.send_many([Message(n, id=f"m{n}", key=f"k{n}") for n in range(len(ends) + 1)])
+    for n, end in enumerate(ends):
+        held = await one(queue, count=9)
+        assert held.id == f"m{n}"
+        assert await queue.cancel(held.id) == "cancelled"
+        assert await queue.claim(9) == []
+        assert "fewer than 1 are being processed (max_in_flight)" in (await queue.explain(f"m{n + 1}")).next
+        with pytest.raises(LeaseLost):
+            await held.extend()  # the call goes on, and keeps its place
+        assert await queue.claim(9) == []
+        with pytest.raises(LeaseLost):
+            await settle(held, end)
+    await (await one(queue)).ack()
+    assert (await queue.stats()).totals["cancelled"] == len(ends)
+
+
+@each_afresh("rule", [None, ORDER])
+async def test_a_cancelled_call_is_in_flight_no_longer_than_its_lease(
+    rule: Any, broker: Any, clock: Clock, raw: Any
+) -> None:
+    """Also while claims repair seats, each second; a lease that goes on for others of its claim keeps it."""
+    queue = broker.queue("a", per_key=rule, max_in_flight=2)
+    await queue.send_many([Message(n, id=f"m{n}", key=f"k{n}") for n in range(4)])
+    (cancelled, other) = await queue.claim(9)
+    await queue.cancel(cancelled.id)
+    for _ in range(3):
+        clock.advance("20s")
+        await other.extend()
+        assert await queue.claim(9) == []
+    await other.ack()
+    assert (await one(queue, count=9, lease="1h")).id == "m2"
+    clock.advance("31s")
+    assert (await one(queue, count=9)).id == "m3"
+    assert raw.hget("rq:{a}:settings", "cancelling") is None
+    assert not raw.zrangebyscore("rq:{a}:seats", -1, -1)
+
+
+async def test_a_cancelled_call_frees_its_place_while_others_of_its_claim_run(broker: Any) -> None:
+    queue = broker.queue("a", max_in_flight=2)
+    await queue.send_many([Message(n, id=f"m{n}") for n in range(3)])
+    cancelled, other = await queue.claim(9)
+    await queue.cancel("m0")
+    with pytest.raises(LeaseLost):
+        await cancelled.ack()
+    assert (await one(queue, count=9)).id == "m2"
+    await other.ack()
+
+
+async def test_a_place_without_a_lease_is_dropped(broker: Any, raw: Any) -> None:
+    """Another version ended the claim; or the cancel was cut off, and the message is still held."""
+    queue = broker.queue("a", max_in_flight=2)
+    await queue.send_many(range(3))
+    held = await one(queue)
+    raw.hset("rq:{a}:settings", "cancelling", 1)
+    raw.zadd("rq:{a}:seats", {"\3gone m": -1, f"\3{held.token} {held.id}": -1})
+    assert len(await queue.claim(9)) == 1
+    assert not raw.exists("rq:{a}:seats")
+
+
+async def test_what_was_cancelled_before_it_began_takes_no_place(broker: Any) -> None:
+    queue = broker.queue("a", max_in_flight=1)
+    await queue.send_many([Message(n, id=f"m{n}") for n in range(2)])
+    await queue.cancel("m0")
+    assert (await one(queue)).id == "m1"
 
 
 async def test_a_blocked_one_goes_and_the_next_stays_blocked(broker: Any) -> None:

@@ -119,7 +119,7 @@ async def test_a_known_id_refuses_all(place: str, broker: Any, raw: Any, clock: 
 
 
 @each_afresh("held_by", ["block", "session", "session of two"])
-async def test_who_lets_a_known_id_out_is_not_charged(held_by: str, broker: Any) -> None:
+async def test_who_lets_a_known_id_out_is_not_charged(held_by: str, broker: Any, clock: Clock) -> None:
     """Unless the policy calls it fatal; and a send that must be new is not an ack."""
     orders, mails = await shop(broker, 2, AT_ONCE)
     await mails.send("x", id="m")
@@ -137,6 +137,7 @@ async def test_who_lets_a_known_id_out_is_not_charged(held_by: str, broker: Any)
                 await delivery.ack(send=again)
     except KnownId:
         pass
+    clock.advance("1s")
     deliveries = await orders.claim(2)
     assert [one.charged for one in deliveries] == [0, 0]
     assert (

@@ -90,4 +90,4 @@ async def test_a_redriven_message_does_not_tell_its_old_failure(broker: Any) -> 
     await queue.dlq.redrive(all=True)
     assert (await queue.explain("m")).why == "it was redriven, with a fresh budget"
     await (await one(queue)).nack("bad again")
-    assert (await queue.explain("m")).why == "its attempt 2 was nacked"
+    assert (await queue.explain("m")).why == "its attempt 2 was nacked (bad again)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rq_dlq import Breaker
+from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after
 from tests.behaviour.test_outages import send, shop, some, state, taken
 from tests.conftest import Clock
@@ -188,3 +189,12 @@ async def test_it_is_probed_beside_a_pause(broker: Any) -> None:
     assert [did for did, _, _ in said] == ["opened", "paused", "probed", "probed", "closed", "resumed"]
     assert ("probed", "anna", 1) in said
     assert said[-1][2] > 32, "how many waited"
+
+
+async def test_a_probe_whose_reply_was_lost_lets_no_second_one_in(broker: Any) -> None:
+    queue = await down(broker)
+    await lose_replies(broker, "probe_lane")
+    assert await queue.dependency("payments").probe()
+    assert len(await queue.claim(9)) == 1
+    (probed, *_) = await broker.audit()
+    assert (probed.did, probed.number) == ("probed", 1)

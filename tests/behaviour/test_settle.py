@@ -373,11 +373,12 @@ async def test_redeliver_without_a_delay_waits_as_the_policy_says(broker: Any) -
     assert (await queue.stats()).next_due == 5.0
 
 
-async def test_redeliver_uncharged_spares_the_budget(broker: Any) -> None:
+async def test_redeliver_uncharged_spares_the_budget(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", redelivery=after("5s", most=0))
     await queue.send("x")
     for _ in range(3):
-        await leave(await one(queue), Redeliver(after=0, charge=False))
+        await leave(await one(queue), Redeliver(after="1s", charge=False))
+        clock.advance("1s")
     delivery = await one(queue)
     assert (delivery.charged, delivery.nacked) == (0, 3)
 

@@ -24,7 +24,7 @@ from tests.servers.clusters import cluster_ports
 
 CHECKS = [
     "server", "version", "role", "eviction", "persistence", "replicas", "min-replicas", "durability",
-    "rights", "clock", "round trip", "scripts", "breakers", "keys", "ignored",
+    "rights", "clock", "round trip", "scripts", "breakers", "keys", "ignored", "uncharged",
 ]  # fmt: skip
 
 

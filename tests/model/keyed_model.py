@@ -20,6 +20,7 @@ class KeyedModel:
     Attributes:
         lanes: the lane of each id that has a key.
         seats: the lane of each id that holds a seat, and of each call of a cancelled message (`call_of`).
+        places: the calls of cancelled messages that count against `max_in_flight`.
     """
 
     def __init__(self, settings: Settings, now: int, lanes: Mapping[str, int]) -> None:
@@ -28,6 +29,7 @@ class KeyedModel:
         self.lanes = lanes
         self.messages: dict[str, Message] = {}
         self.seats: dict[str, int] = {}
+        self.places: set[str] = set()
         self.are_moving = False  # those that are due
 
     def at(self, place: str) -> list[Message]:
@@ -53,8 +55,13 @@ class KeyedModel:
         self.vacate(message.id)
 
     def calls_of(self, token: str) -> int:
-        """How many calls of cancelled messages run on with their seats."""
-        return sum(holder.startswith(call_of(token, "")) for holder in self.seats)
+        """How many calls of cancelled messages run on with their seats or their places."""
+        return sum(call.startswith(call_of(token, "")) for call in {*self.seats, *self.places})
+
+    def end_call(self, token: str, message_id: str) -> None:
+        """The call of a message that was cancelled, if it was, has ended."""
+        self.places.discard(call_of(token, message_id))
+        self.vacate(call_of(token, message_id))
 
     def enters(self, message: Message) -> bool:
         """Whether it may be ready: it holds a seat, or takes a free one, past nobody who waits for it."""
@@ -105,5 +112,5 @@ class KeyedModel:
 
 
 def call_of(token: str, message_id: str) -> str:
-    """Who holds the seat of a call whose message was cancelled, as in Redis."""
+    """Who holds the seat, or the place, of a call whose message was cancelled; as the seat in Redis."""
     return f"{CANCELLED}{token} {message_id}"

@@ -32,6 +32,7 @@ class Message:
     delay: int = 0  # of the last redelivery
     rests: int = 0  # a dead letter: until then no claim takes it
     passed_on: tuple[int, int, tuple[str, ...]] | None = None  # until when, how often, by which marks
+    uncharged: int = 0  # how often in a row it failed without a charge
     counts: Counter[str] = field(default_factory=Counter[str])
     story: list[Event] = field(default_factory=list[Event])
 

@@ -42,7 +42,7 @@ class OperatedModel(Model):
         return self.each_chosen(place, ids, act, limit=limit)
 
     def cancel(self, message_id: str) -> str:
-        """Take it back; what became of it, or where it stays. A call keeps the seat until it ends."""
+        """Take it back; what became of it, or where it stays. A call keeps seat and place until it ends."""
         message = self.messages.get(message_id)
         if message is None:
             return "acked" if self.remembers(message_id) else "unknown"
@@ -50,6 +50,8 @@ class OperatedModel(Model):
             return message.part
         if message.holder is not None and message_id in self.seats:
             self.seats[call_of(message.holder, message_id)] = self.seats[message_id]
+        if message.holder is not None and self.settings.max_in_flight is not None:
+            self.places.add(call_of(message.holder, message_id))
         self.gone(message)
         if message.holder is not None:
             self.let_go(message.holder)
@@ -101,7 +103,11 @@ class OperatedModel(Model):
                 return False
             waits = original.place == "scheduled"
             message = replace(
-                original, counts=original.counts.copy(), story=original.story.copy(), passed_on=None
+                original,
+                counts=original.counts.copy(),
+                story=original.story.copy(),
+                passed_on=None,
+                uncharged=0,
             )
             if keep:
                 message.story = [("copied", self.now, 0, 0)]

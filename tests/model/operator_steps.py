@@ -153,7 +153,7 @@ class OperatorSteps:
 
     def reindex(self, limit: int) -> None:
         """Where the indexes of what is over were deleted; the call of a cancelled message would hide one."""
-        if any(holder.startswith(CANCELLED) for holder in self.model.seats):
+        if self.model.places or any(holder.startswith(CANCELLED) for holder in self.model.seats):
             return
         lost = len(self.model.at("dead")) + len(self.model.at("expired"))
         self.model.totals.update({"reindexed": lost} if lost else {})

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from rq_dlq import RedeliveryPolicy
 from tests.model.keyed_model import KeyedModel, call_of
 from tests.model.message_model import Message, draws
 from tests.model.queue_settings import Settings
@@ -152,7 +153,7 @@ class Model(KeyedModel):
         if self.paused:
             return 0
         most = self.settings.max_in_flight
-        return count if most is None else max(0, min(count, most - len(self.at("leased"))))
+        return count if most is None else max(0, min(count, most - len(self.at("leased")) - len(self.places)))
 
     def ack(self, held: Iterable[tuple[str, str]]) -> list[str]:
         """Done."""
@@ -211,6 +212,7 @@ class Model(KeyedModel):
         self.count(message, "released")
         message.counts["untried"] += not begun
         message.passed_on = None if begun else message.passed_on
+        message.uncharged *= not begun
         self.tell("released")
         message.rests = 0
         self.put(message)
@@ -254,7 +256,7 @@ class Model(KeyedModel):
         for message_id, token in held:
             message = self.messages.get(message_id)
             still.append(message is not None and message.holder == token)
-            if still[-1] or call_of(token, message_id) in self.seats:
+            if still[-1] or call_of(token, message_id) in {*self.seats, *self.places}:
                 least = self.leases.get(token, 0) if only_later else 0
                 self.leases[token] = max(least, self.now + lease)
         return still
@@ -299,7 +301,7 @@ class Model(KeyedModel):
                 if message is not None and message.holder == token:
                     self.lapse(message, drawn)
                 else:
-                    self.vacate(call_of(token, message_id))
+                    self.end_call(token, message_id)
             self.let_go(token)
         return looked
 
@@ -340,7 +342,7 @@ class Model(KeyedModel):
             else:
                 outcomes.append("gone" if message is None and message_id not in done else "lost")
                 if message_id not in done:  # the call of one that was cancelled has ended
-                    self.vacate(call_of(token, message_id))
+                    self.end_call(token, message_id)
                     self.let_go(token)
         return outcomes
 
@@ -356,20 +358,33 @@ class Model(KeyedModel):
         if message.part == "live" and self.settings.policy.spent(message.counts["charged"]):
             self.note(message, event, 0)
             return self.bury(message, "dead", "exhausted")
+        in_a_row = event == "nacked" and not charge and message.part == "live"
+        asked = delay
         if delay is None:
             n = max(message.counts["charged"], 1)
             delay = self.settings.policy.delay_ms(n, next(drawn), message.delay)
+        if in_a_row:
+            delay = self.uncharged_delay(message, asked, delay, next(drawn))
         if message.part != "live":
             return self.keep(message, delay)
         self.note(message, event, delay)
         if message.deadline and self.now + delay >= message.deadline:
             return self.bury(message, "expired", "expired")
         message.delay, message.passed_on = delay, None
+        message.uncharged = message.uncharged + 1 if in_a_row else 0
         if delay:  # without one it returns to its old place
             message.due = self.later(delay, message.number)
         self.put(message, waits=delay > 0)
         self.tell("redelivered")
         return "redelivered"
+
+    def uncharged_delay(self, message: Message, asked: int | None, delay: int, r: float) -> int:
+        """No budget ends these failures: each in a row waits longer, unless a second was asked for."""
+        if asked is not None and asked >= 1_000:
+            return asked
+        spread = self.settings.policy.collision_avoidance
+        grows = RedeliveryPolicy(initial_delay=1, multiplier=2, max_delay=600, collision_avoidance=spread)
+        return max(grows.delay_ms(message.uncharged + 1, r), delay if asked is None else 0)
 
     def keep(self, message: Message, delay: int) -> str:
         """A dead letter that failed stays one, and rests; of such failures its story tells the newest."""
@@ -389,7 +404,7 @@ class Model(KeyedModel):
 
     def bury(self, message: Message, part: str, reason: str) -> str:
         """To the dead letters or the expired, or dropped, as the settings say; where it went."""
-        message.passed_on = None
+        message.passed_on, message.uncharged = None, 0
         fate = self.settings.expired if part == "expired" else self.settings.dead
         fate = "dead" if fate == "keep" else fate
         if fate == "dead" and message.transient and self.settings.transient == "discard":

@@ -25,6 +25,7 @@ end)(redis)
 """
 SEND = "GET GET HMGET HMGET EXISTS HSET ZADD HSET HINCRBY LLEN LPUSH PEXPIRE PSETEX"
 CLAIM = "GET HGET EXISTS HMGET ZRANGE HMGET HMGET ZADD HSET HSET ZREM DEL"
+LIMITED = CLAIM.replace("HMGET ZRANGE", "HMGET HLEN ZCARD ZCARD ZCARD ZCARD ZRANGE", 1)
 ACK = "HMGET HMGET HDEL HDEL HDEL HINCRBY HINCRBY HDEL ZREM"
 
 
@@ -53,3 +54,13 @@ def test_who_does_not_use_keys_pays_nothing(raw: Any) -> None:
     assert said == CLAIM, said
     said = asked(raw, driver, settling_calls.ack(driver.keys, [("m1", "T"), ("m2", "T")]))
     assert said == ACK, said
+
+
+@pytest.mark.parametrize("backend", ["real"], indirect=True)
+def test_a_limit_looks_for_cancelled_calls_only_after_a_cancel(raw: Any) -> None:
+    Clock(raw)
+    driver = Driver(raw)
+    driver.run(driver.configure_call({"max_in_flight": "9"}))
+    driver.run(driver.send_call(("m1", 4), ("m2", 4)))
+    said = asked(raw, driver, driver.claim_call("T", 9))
+    assert said == LIMITED, said

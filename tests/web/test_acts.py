@@ -273,7 +273,10 @@ async def test_a_resume_in_an_outage_says_what_it_costs(
     assert await orders.claim(9) == []
     form = {"queue": "orders", "of": "dependency", "text": "payments"}
     asks = await pages.get("/act", **form, verb="probe")
-    assert "One of the messages that need payments is delivered now. If it succeeds, the others follow" in asks.text
+    assert (
+        "One of the messages that need payments is delivered now. If it succeeds, the others follow"
+        in asks.text
+    )
     assert (await sent(pages, asks)).status_code == 303
     assert [one.did for one in await async_broker.audit(1)] == ["probed"]
     assert len(await orders.claim(9)) == 1

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import rq_dlq
 from rq_dlq import Message, PerKey
+from rq_dlq.core.cancelling.calls import Notice
 from rq_dlq.worker import cancels
+from rq_dlq.worker.claiming import Pace
 from tests.each import each
 from tests.servers import wait_until
 from tests.worker.conftest import Working
@@ -67,30 +71,59 @@ def test_its_call_ends_and_the_next_of_its_key_begins(
 
 
 @COLOURS
-def test_what_it_claimed_ahead_does_not_begin(colour: str, broker: rq_dlq.Broker, working: Working) -> None:
-    begun, go_on, queue = list[int](), threading.Event(), broker.queue(colour.replace(" ", "-"), lease="1h")
+def test_what_it_claimed_ahead_does_not_begin(
+    colour: str, broker: rq_dlq.Broker, raw: Any, working: Working, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gives back its place at once, while the call before it goes on."""
+    for consumer in ("thread_consumer", "async_consumer"):
+        monkeypatch.setattr(f"rq_dlq.worker.{consumer}.STUCK_AFTER", 60.0)  # what it holds stays
+        monkeypatch.setattr(f"rq_dlq.worker.{consumer}.Pace", partial(Pace, 60.0))  # it claims ahead
+    name = colour.replace(" ", "-")
+    begun, go_on, queue = list[int](), threading.Event(), broker.queue(name, lease="1h", max_in_flight=500)
 
     def plain(body: int) -> None:
         begun.append(body)
-        if len(begun) > 20:
+        if body == 20:
             go_on.wait(60)
 
     async def awaiting(body: int) -> None:
         begun.append(body)
-        while len(begun) > 20 and not go_on.is_set():  # noqa: ASYNC110 - a condition elsewhere
+        while body == 20 and not go_on.is_set():  # noqa: ASYNC110 - a condition elsewhere
             await asyncio.sleep(0.01)
 
     queue.handler(plain if colour == "def" else awaiting)
-    queue.send_many([Message(n, id=str(n)) for n in range(1_000)])
+    queue.send_many([Message(n, id=str(n)) for n in range(100)])
     with working(broker):
-        wait_until(lambda: len(begun) > 20 and queue.stats().leased >= 1)
-        leased = queue.stats().leased
-        word = queue.cancel("999")
-        assert word == "cancelled"
+        wait_until(lambda: 20 in begun and queue.explain("21").place == "leased")
+        assert queue.cancel("21") == "cancelled"
+        assert raw.zcard(f"rq:{{{name}}}:seats") == 1
+        wait_until(lambda: raw.zcard(f"rq:{{{name}}}:seats") == 0, 20)
+        assert not go_on.is_set()
         go_on.set()
-        wait_until(lambda: queue.stats().totals["acked"] == 999)
-    assert leased
-    assert 999 not in begun
+        wait_until(lambda: queue.stats().totals["acked"] == 99)
+    assert sorted(begun) == [n for n in range(100) if n != 21]
+
+
+def test_an_early_notice_is_kept_for_its_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The claim of its message may still be in progress when it is read; later it is passed on once."""
+    monkeypatch.setattr(cancels, "PERIOD", 0.0)
+    notice = Notice("a", ("m", "t"))
+    told, holds = list[Any](), list[bool]([False, False, True, True])
+
+    def cancel(held: Any) -> bool:
+        told.append(held)
+        return holds[len(told) - 1]
+
+    consumer = SimpleNamespace(queue=SimpleNamespace(name="a"), cancel=cancel)
+    other = SimpleNamespace(queue=SimpleNamespace(name="b"), cancel=lambda _: pytest.fail("another queue"))
+    watching = cancels.Cancels("rq")
+    for _ in range(5):
+        connections = SimpleNamespace(run=lambda _: [notice])
+        watching.look([other, consumer], connections)  # type: ignore[arg-type, list-item]
+    assert told == [("m", "t")] * 3
+    watching.look([consumer], SimpleNamespace(run=lambda _: []))  # type: ignore[arg-type, list-item]
+    watching.look([consumer], connections)  # type: ignore[arg-type, list-item]
+    assert len(told) == 4  # another container of this name has left it
 
 
 def test_it_is_known_within_a_second() -> None:

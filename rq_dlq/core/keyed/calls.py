@@ -26,6 +26,7 @@ BLOCKED: Final = 1 << 43  # lua/lib/BLOCKED.lua
 BY_RATE: Final = 0.5  # lua/lib/BY_RATE.lua
 TRIED: Final = 0.5  # lua/lib/TRIED.lua
 PASS: Final = "\x01"  # noqa: S105 - lua/lib/PASS.lua
+PLACES: Final = -1  # lua/lib/PLACES.lua
 HOLDERS = 100  # of the seats of a lane that are read
 MOST_SPECIAL = 1_000  # lanes with a special state that one call reads
 
@@ -44,6 +45,11 @@ def seats(keys: QueueKeys, lane: int) -> Command[int]:
 def holders(keys: QueueKeys, lane: int) -> Command[list[str]]:
     """The ids of those, as far as they are read."""
     return Command((b"ZRANGEBYSCORE", keys["seats"], lane, lane + BY_RATE, b"LIMIT", 0, HOLDERS), read_ids)
+
+
+def cancelled_calls(keys: QueueKeys) -> Command[int]:
+    """How many calls of cancelled messages count against `max_in_flight` (lua/lib/cancelled_place.lua)."""
+    return Command((b"ZCOUNT", keys["seats"], PLACES, PLACES), int)
 
 
 def slot(keys: QueueKeys, lane: int) -> Command[float | None]:

@@ -10,7 +10,6 @@ from rq_dlq.core.redrive.record import NUMBERS, RedriveCounts
 from rq_dlq.values.failure import moment
 from rq_dlq.values.readable import many
 
-
 BY_ITSELF = {"opened": "went down", "closed": "came back"}
 
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
+from rq_dlq.core.keyed import calls as keyed_calls
 from rq_dlq.core.keyed.keyed import said, why_blocked
 from rq_dlq.core.looking import calls
+from rq_dlq.core.looking.uncharged import held_by
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.policies.policies import explain_policy
 from rq_dlq.core.processes.processes import takers
@@ -19,16 +21,16 @@ from rq_dlq.core.steps.driving import unrepeated
 from rq_dlq.core.steps.step import Batch, NodeUnavailable
 from rq_dlq.errors import BrokerRefused, UnprocessableMessage
 from rq_dlq.values.durations import human
-from rq_dlq.values.failure import FAILURES, moment
+from rq_dlq.values.failure import FAILURES, last_failure, moment
 from rq_dlq.values.later import upgrade
 from rq_dlq.values.message import DeadLetter, Received
 from rq_dlq.values.names import check_id
 from rq_dlq.values.outcome import read_outcome
-from rq_dlq.values.readable import utc
+from rq_dlq.values.readable import many, utc
 from rq_dlq.values.record import NUMBER_BITS, birth_of
 from rq_dlq.values.sent import birth_meant
 from rq_dlq.values.signature import BODIES, TASK
-from rq_dlq.values.state import passed_on_of
+from rq_dlq.values.state import passed_on_of, uncharged_of
 from rq_dlq.values.wanted import STATE
 
 if TYPE_CHECKING:
@@ -121,12 +123,16 @@ def _present(queue: QueueState[Any], page: Page, row: Row) -> Steps[Explanation]
     if (yield from _is_orphaned(queue.keys, page, row)):
         return Explanation(row.id, "orphaned", LOST, MEND, None, message)
     settings = yield from explain_policy(queue.keys, queue.naming)
-    now, counts = yield queue_calls.stats(queue.keys, queue.name)
-    why, after = yield from why_blocked(queue, row)
+    (now, counts), cancelled = yield Batch(
+        [queue_calls.stats(queue.keys, queue.name), keyed_calls.cancelled_calls(queue.keys)]
+    )
+    why, after = yield from why_blocked(queue, row, now)
     if why:
         return Explanation(row.id, "scheduled", why, after, None, message)
     passed_on = passed_on_of(row.state)
     rest = "" if passed_on is None else (yield from _rest(queue, row, passed_on))
+    rest += yield from _uncharged(queue, row)
+    counts = replace(counts, leased=counts.leased + cancelled)  # both count against max_in_flight
     return _explained(queue, row, settings, now, counts, rest=rest)
 
 
@@ -180,6 +186,15 @@ def _rest(queue: QueueState[Any], row: Row, passed_on: PassedOn) -> Steps[str]:
     return f"; no live worker accepts it: unless one starts, it dies at the next try after {until}"
 
 
+def _uncharged(queue: QueueState[Any], row: Row) -> Steps[str]:
+    """How often a message failed in a row without a charge, and who holds the ids that refuse its ack."""
+    times, failure = uncharged_of(row.state), last_failure(row.history)
+    if not times or failure is None or row.lease_until:
+        return ""
+    held = yield from held_by(queue.keys, failure.cause)
+    return f"; it failed {many(times, 'time')} in a row without a charge{held and f': {held}'}"
+
+
 def _explained(
     queue: QueueState[Any], row: Row, settings: QueueSettings, now: int, counts: QueueStats, *, rest: str
 ) -> Explanation:
@@ -230,7 +245,8 @@ def _story(message: Received[Any]) -> str:
         return "it was redriven, with a fresh budget"
     ended = {"lapsed": "ended when its lease expired", "dead_lettered": "was sent to the dead-letter queue"}
     what = ended.get(last.event, f"was {last.event}")
-    return f"its attempt {last.delivery} {what}" if last.delivery else f"it {what}"
+    said = f"its attempt {last.delivery} {what}" if last.delivery else f"it {what}"
+    return f"{said} ({last.cause})" if str(last.cause) else said
 
 
 def _leased(row: Row, message: Received[Any], settings: QueueSettings, now: int) -> Explanation:

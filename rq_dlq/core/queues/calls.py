@@ -140,6 +140,11 @@ def _read_stats(name: str, reply: Any) -> tuple[int, QueueStats]:
     )  # fmt: skip
 
 
+def is_limited(keys: QueueKeys) -> Command[bool]:
+    """Whether claims may have to wait while messages are ready: the queue has a rate or a `max_in_flight`."""
+    return Command((b"HMGET", keys["settings"], b"rate", b"max_in_flight"), any)
+
+
 def registered(namespace: str) -> Command[list[str]]:
     """The names of all queues, sorted."""
     return Command((b"SMEMBERS", _keys.queues(namespace)), lambda reply: sorted(read_ids(reply)))

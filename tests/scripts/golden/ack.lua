@@ -103,12 +103,13 @@ local function due_first(leaving)
     -- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
     local FIELDS = {
       redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+      max_in_flight = 10,
     }
     local found
     local function setting(name)
       found = found or redis.call(
         'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-        'narrowed'
+        'narrowed', 'max_in_flight'
       )
       return found[FIELDS[name]]
     end
@@ -351,7 +352,7 @@ local function due_first(leaving)
         -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
         -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
         -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-        -- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
+        -- (pass_on.lua), uncharged (lib/uncharged), or a field that this version does not have, kept as it is. A field that is missing has its default.
         local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
         local MORE = ' [%w_]+=%S*'
         local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
@@ -655,12 +656,13 @@ local function let_in(...)
     end
     local FIELDS = {
       redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+      max_in_flight = 10,
     }
     local found
     local function setting(name)
       found = found or redis.call(
         'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-        'narrowed'
+        'narrowed', 'max_in_flight'
       )
       return found[FIELDS[name]]
     end
@@ -844,12 +846,13 @@ local function vacate(ids)
   if size > 0 then
     local FIELDS = {
       redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+      max_in_flight = 10,
     }
     local found
     local function setting(name)
       found = found or redis.call(
         'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-        'narrowed'
+        'narrowed', 'max_in_flight'
       )
       return found[FIELDS[name]]
     end
@@ -928,15 +931,23 @@ for item = first + asked + 1, #ARGV, 2 do
       local function cancelled_seat(id, token)
         return '\2' .. token .. ' ' .. id
       end
-      -- Gives back the seat of a cancelled message whose call or lease has ended, and lets in the next message of its lane.
-      -- Returns whether there was such a seat; if so, the claim holds one message fewer.
+      -- The place, under `max_in_flight`, of a call whose message was cancelled: it stays taken until the call or its lease has
+      -- ended. No id begins with this byte.
+      local function cancelled_place(id, token)
+        return '\3' .. token .. ' ' .. id
+      end
+      -- Ends a call whose message was cancelled, or its lease: gives back its place, and its seat, and lets in the next message
+      -- of its lane. Returns whether it had either; if so, the claim holds one message fewer.
       local function end_cancelled(id, token)
-        local member = cancelled_seat(id, token)
-        if not redis.call('ZSCORE', seats, member) then
-          return false
+        local place, member = cancelled_place(id, token), cancelled_seat(id, token)
+        local kept = redis.call('ZMSCORE', seats, place, member)
+        if kept[1] then
+          redis.call('ZREM', seats, place)
         end
-        vacate({ member })
-        return true
+        if kept[2] then
+          vacate({ member })
+        end
+        return (kept[1] or kept[2]) and true or false
       end
       verdicts[place] = refusal(id, token, text)
       before = before - (end_cancelled(id, token) and 1 or 0)
@@ -1173,12 +1184,13 @@ if #settled > 0 then
       end
       local FIELDS = {
         redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+        max_in_flight = 10,
       }
       local found
       local function setting(name)
         found = found or redis.call(
           'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-          'narrowed'
+          'narrowed', 'max_in_flight'
         )
         return found[FIELDS[name]]
       end
@@ -1609,12 +1621,13 @@ if #settled > 0 then
           local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
           local FIELDS = {
             redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+            max_in_flight = 10,
           }
           local found
           local function setting(name)
             found = found or redis.call(
               'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-              'narrowed'
+              'narrowed', 'max_in_flight'
             )
             return found[FIELDS[name]]
           end
@@ -1675,12 +1688,13 @@ if #settled > 0 then
           local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
           local FIELDS = {
             redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+            max_in_flight = 10,
           }
           local found
           local function setting(name)
             found = found or redis.call(
               'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-              'narrowed'
+              'narrowed', 'max_in_flight'
             )
             return found[FIELDS[name]]
           end

@@ -1,9 +1,10 @@
 -- Cancels a message: it is removed, and counted. A message that is being processed is removed immediately, so its holder
--- can no longer settle it; its seat stays taken until the holder's call or its lease has ended (lib/end_cancelled). A dead
--- or expired message stays, and so does one in a batch of Spark, whose claims are settled as a whole. Returns the outcome:
--- cancelled; or where the message stays: dead, expired, batch, later (a form of a later version); or acked, unknown: it is
--- not here. Then the birth of the send that this is about, 0: unknown; then, if the message was being processed, its token
--- and its holder, as JSON.
+-- Cancels a message: it is removed, and counted. A message that is being processed is removed immediately, so its holder
+-- can no longer settle it; its seat, and its place under `max_in_flight`, stay taken until the holder's call or its lease has
+-- ended (lib/end_cancelled). A dead or expired message stays, and so does one in a batch of Spark, whose claims are settled
+-- as a whole. Returns the outcome: cancelled; or where the message stays: dead, expired, batch, later (a form of a later
+-- version); or acked, unknown: it is not here. Then the birth of the send that this is about, 0: unknown; then, if the
+-- message was being processed, its token and its holder, as JSON.
 -- drains
 local number, id, act, meant = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]) -- act: as in lib/note_act; meant: lib/own_end
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -154,7 +155,7 @@ end
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
 -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
--- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
+-- (pass_on.lua), uncharged (lib/uncharged), or a field that this version does not have, kept as it is. A field that is missing has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
@@ -252,12 +253,13 @@ end
 -- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
 local FIELDS = {
   redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+  max_in_flight = 10,
 }
 local found
 local function setting(name)
   found = found or redis.call(
     'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-    'narrowed'
+    'narrowed', 'max_in_flight'
   )
   return found[FIELDS[name]]
 end
@@ -1057,11 +1059,23 @@ if seat then
   redis.call('ZADD', seats, seat, cancelled_seat(id, token)) -- in place of its own, so that no seat becomes free
   redis.call('ZREM', seats, id)
 end
+local place = held and setting('max_in_flight')
+if place then
+  -- The place, under `max_in_flight`, of a call whose message was cancelled: it stays taken until the call or its lease has
+  -- ended. No id begins with this byte.
+  local function cancelled_place(id, token)
+    return '\3' .. token .. ' ' .. id
+  end
+  -- The score, in `seats`, of the places of calls whose messages were cancelled (lib/cancelled_place); that of a seat is a lane.
+  local PLACES = -1
+  redis.call('HSET', settings, 'cancelling', 1) -- first: a claim that finds no place removes it
+  redis.call('ZADD', seats, PLACES, cancelled_place(id, token))
+end
 drop({ id })
 if not held then
   local row = member_of(id, head, state.due)
   leave(id, redis.call('ZSCORE', scheduled, row) and scheduled or ready, row)
-elseif not seat then
+elseif not (seat or place) then
   let_go({ [token] = 1 })
 end
 redis.call('HINCRBY', counters, 'cancelled', 1)

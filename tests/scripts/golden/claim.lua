@@ -147,12 +147,13 @@ local function due_first(leaving)
     -- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
     local FIELDS = {
       redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+      max_in_flight = 10,
     }
     local found
     local function setting(name)
       found = found or redis.call(
         'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-        'narrowed'
+        'narrowed', 'max_in_flight'
       )
       return found[FIELDS[name]]
     end
@@ -395,7 +396,7 @@ local function due_first(leaving)
         -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
         -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
         -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-        -- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
+        -- (pass_on.lua), uncharged (lib/uncharged), or a field that this version does not have, kept as it is. A field that is missing has its default.
         local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
         local MORE = ' [%w_]+=%S*'
         local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
@@ -699,12 +700,13 @@ local function let_in(...)
     end
     local FIELDS = {
       redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+      max_in_flight = 10,
     }
     local found
     local function setting(name)
       found = found or redis.call(
         'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-        'narrowed'
+        'narrowed', 'max_in_flight'
       )
       return found[FIELDS[name]]
     end
@@ -886,12 +888,13 @@ local function vacate(ids)
   if size > 0 then
     local FIELDS = {
       redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+      max_in_flight = 10,
     }
     local found
     local function setting(name)
       found = found or redis.call(
         'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-        'narrowed'
+        'narrowed', 'max_in_flight'
       )
       return found[FIELDS[name]]
     end
@@ -965,12 +968,13 @@ if lapsed + fallen_due + outlived > 0 then
   end
   local FIELDS = {
     redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+    max_in_flight = 10,
   }
   local found
   local function setting(name)
     found = found or redis.call(
       'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-      'narrowed'
+      'narrowed', 'max_in_flight'
     )
     return found[FIELDS[name]]
   end
@@ -1534,9 +1538,10 @@ if lapsed + fallen_due + outlived > 0 then
       'reason', state.reason, 'cause', detail.cause or '', 'birth', birth
     )
   end
-  -- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it is buried or moved.
+  -- Forgets that a message was passed on (pass_on.lua), and how often in a row it failed uncharged (lib/uncharged): its holder
+  -- has begun it, or it is buried or moved.
   local function taken_up(state)
-    state.more = state.more:gsub(' passed_on=%S*', '')
+    state.more = state.more:gsub(' passed_on=%S*', ''):gsub(' uncharged=%S*', '')
   end
   -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the dead
   -- letters, or discard messages, which is counted (I14). Returns where the message went: dead, expired or discarded.
@@ -1617,6 +1622,23 @@ if lapsed + fallen_due + outlived > 0 then
     local due = now + delay
     return due == math.floor(head.birth / 4096) and due + 1 or due
   end
+  -- The delay of a failure that is not charged. No budget ends such failures, so each in a row waits twice as long: 1 s at first,
+  -- 10 minutes at most, spread as the policy says, and never less than the policy's delay. A second or more that the caller
+  -- asked for stays as it is. The state counts them in its field uncharged=N, until lib/taken_up removes it.
+  --   count: of these failures, with this one; asked: by the caller, milliseconds; nil: the policy's; delay: without this rule
+  local FIRST, LONGEST = 1000, 600000 -- milliseconds
+
+  local function uncharged(state)
+    return tonumber(state.more:match(' uncharged=(%d+)') or 0)
+  end
+
+  local function uncharged_delay(count, asked, delay, spread, r)
+    if asked and asked >= FIRST then
+      return asked
+    end
+    local growth = { arithmetic = 'rq', initial_delay = FIRST, multiplier = 2, max_delay = LONGEST, collision_avoidance = spread }
+    return math.max(policy_delay(growth, count, r), asked and 0 or delay)
+  end
   -- Decides the outcome of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7). The policy is the
   -- one in Redis, so every sweep judges a lapse as the consumer would.
   local TEN_YEARS = 315360000000 -- milliseconds; no delay is longer
@@ -1637,7 +1659,7 @@ if lapsed + fallen_due + outlived > 0 then
     return redelivery ~= false
   end
 
-  -- event: nacked, lapsed or, for a dead letter, poisoned. Returns the outcome: dead, expired, discarded, redelivered
+  -- event: nacked, lapsed or, for a dead letter, poisoned. failure.excused: its dependency is down. Returns the outcome: dead, expired, discarded, redelivered
   -- <delay>, or kept <delay> (in its dead-letter queue; without a delay after a lapse).
   local function judge(id, state, head, event, failure)
     local over = state.part ~= 'live' -- a dead-letter queue has no dead-letter queue: it stays where it is
@@ -1652,9 +1674,11 @@ if lapsed + fallen_due + outlived > 0 then
     failure.cause = event
     local limit = redelivery.max_redeliveries
     local spent = not over and type(limit) == 'number' and state.charged > limit
+    local in_a_row = event == 'nacked' and not (failure.charge or failure.excused or over) and uncharged(state) + 1
     local delay = 0
     if not spent then
       delay = failure.delay or policy_delay(redelivery, math.max(state.charged, 1), draw(), state.delay)
+      delay = in_a_row and uncharged_delay(in_a_row, failure.delay, delay, redelivery.collision_avoidance, draw()) or delay
       delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- with a damaged policy it may be NaN
     end
     if over then
@@ -1688,6 +1712,7 @@ if lapsed + fallen_due + outlived > 0 then
     end
     state.delay = failure.forgiven and state.delay or delay -- the next delay may grow from it
     taken_up(state)
+    state.more = state.more .. (in_a_row and string.format(' uncharged=%.0f', in_a_row) or '')
     if delay > 0 then -- without a delay it returns to its old position (I8)
       state.due = due_in(delay, head)
     end
@@ -1850,15 +1875,23 @@ if lapsed + fallen_due + outlived > 0 then
       local function cancelled_seat(id, token)
         return '\2' .. token .. ' ' .. id
       end
-      -- Gives back the seat of a cancelled message whose call or lease has ended, and lets in the next message of its lane.
-      -- Returns whether there was such a seat; if so, the claim holds one message fewer.
+      -- The place, under `max_in_flight`, of a call whose message was cancelled: it stays taken until the call or its lease has
+      -- ended. No id begins with this byte.
+      local function cancelled_place(id, token)
+        return '\3' .. token .. ' ' .. id
+      end
+      -- Ends a call whose message was cancelled, or its lease: gives back its place, and its seat, and lets in the next message
+      -- of its lane. Returns whether it had either; if so, the claim holds one message fewer.
       local function end_cancelled(id, token)
-        local member = cancelled_seat(id, token)
-        if not redis.call('ZSCORE', seats, member) then
-          return false
+        local place, member = cancelled_place(id, token), cancelled_seat(id, token)
+        local kept = redis.call('ZMSCORE', seats, place, member)
+        if kept[1] then
+          redis.call('ZREM', seats, place)
         end
-        vacate({ member })
-        return true
+        if kept[2] then
+          vacate({ member })
+        end
+        return (kept[1] or kept[2]) and true or false
       end
       if end_cancelled(id, token) then
         return 1
@@ -1891,7 +1924,7 @@ if lapsed + fallen_due + outlived > 0 then
       -- through, it goes behind the others of its lane, so that neither bad heads nor bad newcomers fail every probe.
       --   failure: from lib/judge
       local function spare(id, number, failure)
-        failure.charge, failure.delay = false, 0
+        failure.charge, failure.delay, failure.excused = false, 0, true
         if redis.call('ZSCORE', seats, PASS .. id) then
           failure.place = BLOCKED + number + 0.5 -- lib/TRIED
         end
@@ -2223,7 +2256,8 @@ if lapsed + fallen_due + outlived > 0 then
   end
 end
 -- How many messages a claim may lease: none while the queue is paused, and never more than the queue's max_in_flight
--- leaves. A message that waits for its redelivery is not in flight; a dead letter that is claimed is. A value, not a
+-- leaves. A message that waits for its redelivery is not in flight; a dead letter that is claimed is, and so is the call of a
+-- cancelled message, until it has ended. A value, not a
 -- function: every claim needs it, and to define a function costs Redis as much as a command. A claim ends here if the queue
 -- was deleted since the client opened it. `per_key`, `gated`: the settings of keys and of closed lanes; `paced`: whether
 -- keys have a rate; `narrowed`: whether lanes may have too many seats (lib/narrow); `resumes`: when the pause ends, nil: it
@@ -2231,7 +2265,8 @@ end
 local capacity, per_key, paced, gated, narrowed, resumes, by_rate = count, nil, nil, nil, nil, nil, nil
 if part == 'live' then
   local values = redis.call(
-    'HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key', 'gated', 'paused_until', 'rate', 'narrowed'
+    'HMGET', settings, 'paused', 'max_in_flight', 'opening', 'per_key', 'gated', 'paused_until', 'rate', 'narrowed',
+    'cancelling'
   )
   if opening ~= '' and values[3] ~= opening then
     return { now, -3 }
@@ -2248,6 +2283,36 @@ if part == 'live' then
     capacity = 0
   elseif most and most > 0 then
     local in_flight = redis.call('HLEN', messages)
+    if values[9] then
+      local needle_of, needle
+      local function holds(token, text)
+        if token ~= needle_of then
+          needle_of, needle = token, ' +' .. token .. ' '
+        end
+        return text and text:find(needle, 1, true) ~= nil
+      end
+      -- The score, in `seats`, of the places of calls whose messages were cancelled (lib/cancelled_place); that of a seat is a lane.
+      local PLACES = -1
+      -- How many calls of cancelled messages count against `max_in_flight`. A place without a lease is removed: another program
+      -- ended its claim; and one whose message is still held, since the cancel was cut off. If none is left, claims look for none.
+      local READ = 100 -- places that one claim checks (I9)
+
+      local function cancelled_calls()
+        local count = redis.call('ZCOUNT', seats, PLACES, PLACES)
+        for _, place in ipairs(redis.call('ZRANGEBYSCORE', seats, PLACES, PLACES, 'LIMIT', 0, READ)) do
+          local token, id = place:match('^.(%S+) (.*)$')
+          if not redis.call('ZSCORE', leases, token) or holds(token, redis.call('HGET', states, id)) then
+            redis.call('ZREM', seats, place)
+            count = count - 1
+          end
+        end
+        if count == 0 then
+          redis.call('HDEL', settings, 'cancelling')
+        end
+        return count
+      end
+      in_flight = in_flight + cancelled_calls()
+    end
     for _, index in ipairs({ ready, scheduled, dead, expired }) do
       in_flight = in_flight - redis.call('ZCARD', index)
     end
@@ -2300,12 +2365,13 @@ if part == 'live' then
       if gated and capacity > 0 then
         local FIELDS = {
           redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+          max_in_flight = 10,
         }
         local found
         local function setting(name)
           found = found or redis.call(
             'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-            'narrowed'
+            'narrowed', 'max_in_flight'
           )
           return found[FIELDS[name]]
         end
@@ -2883,12 +2949,13 @@ if part == 'live' then
       if paced and capacity > 0 then
         local FIELDS = {
           redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+          max_in_flight = 10,
         }
         local found
         local function setting(name)
           found = found or redis.call(
             'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-            'narrowed'
+            'narrowed', 'max_in_flight'
           )
           return found[FIELDS[name]]
         end
@@ -2939,12 +3006,13 @@ if part == 'live' then
       if at > now or now >= at + PAUSE then -- or the clock stepped back
         local FIELDS = {
           redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+          max_in_flight = 10,
         }
         local found
         local function setting(name)
           found = found or redis.call(
             'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-            'narrowed'
+            'narrowed', 'max_in_flight'
           )
           return found[FIELDS[name]]
         end
@@ -3075,6 +3143,7 @@ if part == 'live' then
           end
           return rows, redis.call('ZSCORE', index, rows[#rows]), rows[#rows]
         end
+        local PLACES = -1
         local function keeps_seat(state, waits)
           if state.part ~= 'live' then
             return rule.holds and state.part == 'dead' and state.reason ~= 'expired'
@@ -3248,9 +3317,13 @@ if part == 'live' then
         end
         -- Whether a message keeps the seat that it holds; one that is still blocked in the lane of its key becomes ready. The seat
         -- of a call whose message was cancelled stays as long as the lease (lib/cancelled_seat). If keys have a rate, a blocked
-        -- message gives its seat back; and a leased one whose claim was cut off takes its slot now.
+        -- message gives its seat back; and a leased one whose claim was cut off takes its slot now. Places are left to
+        -- lib/cancelled_calls.
         --   own: the score of the seat
         local function seat_is_due(id, own)
+          if own == PLACES then
+            return true
+          end
           local token, cancelled = id:match('^\2(%S+) (.*)$')
           if token then -- if the cancel was cut off, the message is still held, and has its own
             local still_held = (redis.call('HGET', states, cancelled) or ''):find(' +' .. token .. ' ', 1, true)
@@ -3408,7 +3481,7 @@ if part == 'live' then
               local seen, blocked, left = {}, 0, 0
               for _, score in ipairs(held) do
                 local lane = score and score - score % 1 -- lib/BY_RATE
-                if lane and not seen[lane] then
+                if lane and lane >= 0 and not seen[lane] then -- not of a place (lib/PLACES)
                   seen[lane] = true
                   local losers, too_many = narrow_lane(lane)
                   blocked, left = blocked + losers, left + too_many
@@ -3471,12 +3544,13 @@ if part == 'live' then
       if lacking > 0 then
         local FIELDS = {
           redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+          max_in_flight = 10,
         }
         local found
         local function setting(name)
           found = found or redis.call(
             'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-            'narrowed'
+            'narrowed', 'max_in_flight'
           )
           return found[FIELDS[name]]
         end
@@ -3562,12 +3636,13 @@ if marked then
       end
       local FIELDS = {
         redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+        max_in_flight = 10,
       }
       local found
       local function setting(name)
         found = found or redis.call(
           'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-          'narrowed'
+          'narrowed', 'max_in_flight'
         )
         return found[FIELDS[name]]
       end
@@ -3669,12 +3744,13 @@ if per_key and #rows > 0 then
   if narrowed then
     local FIELDS = {
       redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+      max_in_flight = 10,
     }
     local found
     local function setting(name)
       found = found or redis.call(
         'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-        'narrowed'
+        'narrowed', 'max_in_flight'
       )
       return found[FIELDS[name]]
     end
@@ -3921,7 +3997,7 @@ if per_key and #rows > 0 then
       local seen, blocked, left = {}, 0, 0
       for _, score in ipairs(held) do
         local lane = score and score - score % 1 -- lib/BY_RATE
-        if lane and not seen[lane] then
+        if lane and lane >= 0 and not seen[lane] then -- not of a place (lib/PLACES)
           seen[lane] = true
           local losers, too_many = narrow_lane(lane)
           blocked, left = blocked + losers, left + too_many
@@ -3938,12 +4014,13 @@ if per_key and #rows > 0 then
   if not seated then
     local FIELDS = {
       redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+      max_in_flight = 10,
     }
     local found
     local function setting(name)
       found = found or redis.call(
         'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-        'narrowed'
+        'narrowed', 'max_in_flight'
       )
       return found[FIELDS[name]]
     end
@@ -4306,12 +4383,13 @@ if gated and #rows > 0 then
   local PASS = '\1'
   local FIELDS = {
     redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+    max_in_flight = 10,
   }
   local found
   local function setting(name)
     found = found or redis.call(
       'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-      'narrowed'
+      'narrowed', 'max_in_flight'
     )
     return found[FIELDS[name]]
   end
@@ -4705,12 +4783,13 @@ for place = 1, #ids do
       end
       local FIELDS = {
         redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+        max_in_flight = 10,
       }
       local found
       local function setting(name)
         found = found or redis.call(
           'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-          'narrowed'
+          'narrowed', 'max_in_flight'
         )
         return found[FIELDS[name]]
       end
@@ -5055,7 +5134,7 @@ for place = 1, #ids do
         )
       end
       local function taken_up(state)
-        state.more = state.more:gsub(' passed_on=%S*', '')
+        state.more = state.more:gsub(' passed_on=%S*', ''):gsub(' uncharged=%S*', '')
       end
       local strategy
 
@@ -5214,12 +5293,13 @@ for place = 1, #ids do
     if not records[place] then -- left behind by a send or a purge that was cut off
       local FIELDS = {
         redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+        max_in_flight = 10,
       }
       local found
       local function setting(name)
         found = found or redis.call(
           'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-          'narrowed'
+          'narrowed', 'max_in_flight'
         )
         return found[FIELDS[name]]
       end
@@ -5287,12 +5367,13 @@ if let_in_since then
   if (paced or per_key:find('^fair')) and #chosen > 0 then
     local FIELDS = {
       redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+      max_in_flight = 10,
     }
     local found
     local function setting(name)
       found = found or redis.call(
         'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-        'narrowed'
+        'narrowed', 'max_in_flight'
       )
       return found[FIELDS[name]]
     end

@@ -257,12 +257,13 @@ local function queue(n)
       -- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
       local FIELDS = {
         redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+        max_in_flight = 10,
       }
       local found
       local function setting(name)
         found = found or redis.call(
           'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-          'narrowed'
+          'narrowed', 'max_in_flight'
         )
         return found[FIELDS[name]]
       end
@@ -515,7 +516,7 @@ local function queue(n)
           -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
           -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
           -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
-          -- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
+          -- (pass_on.lua), uncharged (lib/uncharged), or a field that this version does not have, kept as it is. A field that is missing has its default.
           local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
           local MORE = ' [%w_]+=%S*'
           local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
@@ -1220,12 +1221,13 @@ local function queue(n)
         end
         local FIELDS = {
           redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+          max_in_flight = 10,
         }
         local found
         local function setting(name)
           found = found or redis.call(
             'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-            'narrowed'
+            'narrowed', 'max_in_flight'
           )
           return found[FIELDS[name]]
         end
@@ -1640,12 +1642,13 @@ local function queue(n)
             are_moved = true
             local FIELDS = {
               redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+              max_in_flight = 10,
             }
             local found
             local function setting(name)
               found = found or redis.call(
                 'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-                'narrowed'
+                'narrowed', 'max_in_flight'
               )
               return found[FIELDS[name]]
             end
@@ -2098,12 +2101,13 @@ local function queue(n)
             end
             local FIELDS = {
               redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+              max_in_flight = 10,
             }
             local found
             local function setting(name)
               found = found or redis.call(
                 'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-                'narrowed'
+                'narrowed', 'max_in_flight'
               )
               return found[FIELDS[name]]
             end
@@ -2292,12 +2296,13 @@ local function queue(n)
           if size > 0 then
             local FIELDS = {
               redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+              max_in_flight = 10,
             }
             local found
             local function setting(name)
               found = found or redis.call(
                 'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-                'narrowed'
+                'narrowed', 'max_in_flight'
               )
               return found[FIELDS[name]]
             end
@@ -2351,12 +2356,13 @@ local function queue(n)
           if firsts[dependency] and redis.call('HEXISTS', strikes, name) == 1 then
             local FIELDS = {
               redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+              max_in_flight = 10,
             }
             local found
             local function setting(name)
               found = found or redis.call(
                 'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-                'narrowed'
+                'narrowed', 'max_in_flight'
               )
               return found[FIELDS[name]]
             end
@@ -2428,12 +2434,13 @@ local function queue(n)
             end
             local FIELDS = {
               redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+              max_in_flight = 10,
             }
             local found
             local function setting(name)
               found = found or redis.call(
                 'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-                'narrowed'
+                'narrowed', 'max_in_flight'
               )
               return found[FIELDS[name]]
             end

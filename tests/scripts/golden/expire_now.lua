@@ -97,7 +97,7 @@ end
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
 -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
--- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
+-- (pass_on.lua), uncharged (lib/uncharged), or a field that this version does not have, kept as it is. A field that is missing has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
@@ -253,12 +253,13 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
 local FIELDS = {
   redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+  max_in_flight = 10,
 }
 local found
 local function setting(name)
   found = found or redis.call(
     'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-    'narrowed'
+    'narrowed', 'max_in_flight'
   )
   return found[FIELDS[name]]
 end
@@ -1305,9 +1306,10 @@ local function outcome(event, id, head, state, delay, detail)
     'reason', state.reason, 'cause', detail.cause or '', 'birth', birth
   )
 end
--- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it is buried or moved.
+-- Forgets that a message was passed on (pass_on.lua), and how often in a row it failed uncharged (lib/uncharged): its holder
+-- has begun it, or it is buried or moved.
 local function taken_up(state)
-  state.more = state.more:gsub(' passed_on=%S*', '')
+  state.more = state.more:gsub(' passed_on=%S*', ''):gsub(' uncharged=%S*', '')
 end
 -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the dead
 -- letters, or discard messages, which is counted (I14). Returns where the message went: dead, expired or discarded.

@@ -1,5 +1,5 @@
 -- Restarts leases. A claim has one lease, so all messages that the token still holds are kept. Returns the new deadline,
--- then a verdict for each item. A cancelled message is no longer held, but its call keeps its lease and its seat.
+-- then a verdict for each item. A cancelled message is no longer held, but its call keeps its lease, its seat and its place.
 -- drains
 local lease, only_later = ARGV[1], ARGV[2] -- milliseconds; 1: a lease that ends later is left as it is
 -- items from ARGV[3]: held (lib/settled)
@@ -41,7 +41,13 @@ for at = first + asked + 1, #ARGV, 2 do
       local function cancelled_seat(id, token)
         return '\2' .. token .. ' ' .. id
       end
-      runs = redis.call('ZSCORE', seats, cancelled_seat(id, token))
+      -- The place, under `max_in_flight`, of a call whose message was cancelled: it stays taken until the call or its lease has
+      -- ended. No id begins with this byte.
+      local function cancelled_place(id, token)
+        return '\3' .. token .. ' ' .. id
+      end
+      local kept = redis.call('ZMSCORE', seats, cancelled_seat(id, token), cancelled_place(id, token))
+      runs = kept[1] or kept[2]
     end
     if held or runs then
       redis.call('ZADD', leases, option, now + lease, token)

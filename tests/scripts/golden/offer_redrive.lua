@@ -81,7 +81,7 @@ end
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
 -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
--- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
+-- (pass_on.lua), uncharged (lib/uncharged), or a field that this version does not have, kept as it is. A field that is missing has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
@@ -274,12 +274,13 @@ end
 -- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
 local FIELDS = {
   redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+  max_in_flight = 10,
 }
 local found
 local function setting(name)
   found = found or redis.call(
     'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-    'narrowed'
+    'narrowed', 'max_in_flight'
   )
   return found[FIELDS[name]]
 end
@@ -1093,9 +1094,10 @@ local function with_priority(record, priority)
   end
   return record:sub(1, 7) .. string.char(flags - flags % EXPIRES + priority) .. record:sub(9)
 end
--- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it is buried or moved.
+-- Forgets that a message was passed on (pass_on.lua), and how often in a row it failed uncharged (lib/uncharged): its holder
+-- has begun it, or it is buried or moved.
 local function taken_up(state)
-  state.more = state.more:gsub(' passed_on=%S*', '')
+  state.more = state.more:gsub(' passed_on=%S*', ''):gsub(' uncharged=%S*', '')
 end
 -- Moves a waiting message to another queue of the same hash tag, or copies it: the same id, the history continued. An id
 -- that the other queue already has is left as it is in both; it then returns false. If the script is cut off, the message
@@ -1127,12 +1129,13 @@ local function there()
   end
   local FIELDS = {
     redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+    max_in_flight = 10,
   }
   local found
   local function setting(name)
     found = found or redis.call(
       'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-      'narrowed'
+      'narrowed', 'max_in_flight'
     )
     return found[FIELDS[name]]
   end

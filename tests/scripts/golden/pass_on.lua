@@ -19,7 +19,7 @@ local result_times, slots = KEYS[21], KEYS[22]
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
 -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
--- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
+-- (pass_on.lua), uncharged (lib/uncharged), or a field that this version does not have, kept as it is. A field that is missing has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
@@ -176,12 +176,13 @@ end
 -- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
 local FIELDS = {
   redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+  max_in_flight = 10,
 }
 local found
 local function setting(name)
   found = found or redis.call(
     'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-    'narrowed'
+    'narrowed', 'max_in_flight'
   )
   return found[FIELDS[name]]
 end
@@ -771,15 +772,23 @@ local function settle(first, act, finish)
         local function cancelled_seat(id, token)
           return '\2' .. token .. ' ' .. id
         end
-        -- Gives back the seat of a cancelled message whose call or lease has ended, and lets in the next message of its lane.
-        -- Returns whether there was such a seat; if so, the claim holds one message fewer.
+        -- The place, under `max_in_flight`, of a call whose message was cancelled: it stays taken until the call or its lease has
+        -- ended. No id begins with this byte.
+        local function cancelled_place(id, token)
+          return '\3' .. token .. ' ' .. id
+        end
+        -- Ends a call whose message was cancelled, or its lease: gives back its place, and its seat, and lets in the next message
+        -- of its lane. Returns whether it had either; if so, the claim holds one message fewer.
         local function end_cancelled(id, token)
-          local member = cancelled_seat(id, token)
-          if not redis.call('ZSCORE', seats, member) then
-            return false
+          local place, member = cancelled_place(id, token), cancelled_seat(id, token)
+          local kept = redis.call('ZMSCORE', seats, place, member)
+          if kept[1] then
+            redis.call('ZREM', seats, place)
           end
-          vacate({ member })
-          return true
+          if kept[2] then
+            vacate({ member })
+          end
+          return (kept[1] or kept[2]) and true or false
         end
         verdicts[place] = refusal(id, token, text)
         before = before - (end_cancelled(id, token) and 1 or 0)
@@ -1293,9 +1302,10 @@ local function outcome(event, id, head, state, delay, detail)
     'reason', state.reason, 'cause', detail.cause or '', 'birth', birth
   )
 end
--- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it is buried or moved.
+-- Forgets that a message was passed on (pass_on.lua), and how often in a row it failed uncharged (lib/uncharged): its holder
+-- has begun it, or it is buried or moved.
 local function taken_up(state)
-  state.more = state.more:gsub(' passed_on=%S*', '')
+  state.more = state.more:gsub(' passed_on=%S*', ''):gsub(' uncharged=%S*', '')
 end
 -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the dead
 -- letters, or discard messages, which is counted (I14). Returns where the message went: dead, expired or discarded.

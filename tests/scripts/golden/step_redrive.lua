@@ -266,7 +266,7 @@ end
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
 -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
--- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
+-- (pass_on.lua), uncharged (lib/uncharged), or a field that this version does not have, kept as it is. A field that is missing has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
@@ -419,12 +419,13 @@ end
 -- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
 local FIELDS = {
   redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+  max_in_flight = 10,
 }
 local found
 local function setting(name)
   found = found or redis.call(
     'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-    'narrowed'
+    'narrowed', 'max_in_flight'
   )
   return found[FIELDS[name]]
 end

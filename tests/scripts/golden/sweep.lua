@@ -13,12 +13,13 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- A field of the queue's settings; false if it is absent. A script reads them from Redis once.
 local FIELDS = {
   redelivery = 1, dead_letter = 2, outcomes = 3, per_key = 4, breaker = 5, gated = 6, rate = 7, limited = 8, narrowed = 9,
+  max_in_flight = 10,
 }
 local found
 local function setting(name)
   found = found or redis.call(
     'HMGET', settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
-    'narrowed'
+    'narrowed', 'max_in_flight'
   )
   return found[FIELDS[name]]
 end
@@ -33,7 +34,7 @@ end
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12);
 -- due: when it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds;
 -- name=value: head (lib/head_word), rest (lib/put), expires (lib/redriven_expiry), untried (lib/attempts), passed_on
--- (pass_on.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
+-- (pass_on.lua), uncharged (lib/uncharged), or a field that this version does not have, kept as it is. A field that is missing has its default.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (lib/order), so another program wrote that
@@ -1210,9 +1211,10 @@ local function outcome(event, id, head, state, delay, detail)
     'reason', state.reason, 'cause', detail.cause or '', 'birth', birth
   )
 end
--- Forgets that a message was passed on (pass_on.lua): its holder has begun it, or it is buried or moved.
+-- Forgets that a message was passed on (pass_on.lua), and how often in a row it failed uncharged (lib/uncharged): its holder
+-- has begun it, or it is buried or moved.
 local function taken_up(state)
-  state.more = state.more:gsub(' passed_on=%S*', '')
+  state.more = state.more:gsub(' passed_on=%S*', ''):gsub(' uncharged=%S*', '')
 end
 -- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the dead
 -- letters, or discard messages, which is counted (I14). Returns where the message went: dead, expired or discarded.
@@ -1293,6 +1295,23 @@ local function due_in(delay, head)
   local due = now + delay
   return due == math.floor(head.birth / 4096) and due + 1 or due
 end
+-- The delay of a failure that is not charged. No budget ends such failures, so each in a row waits twice as long: 1 s at first,
+-- 10 minutes at most, spread as the policy says, and never less than the policy's delay. A second or more that the caller
+-- asked for stays as it is. The state counts them in its field uncharged=N, until lib/taken_up removes it.
+--   count: of these failures, with this one; asked: by the caller, milliseconds; nil: the policy's; delay: without this rule
+local FIRST, LONGEST = 1000, 600000 -- milliseconds
+
+local function uncharged(state)
+  return tonumber(state.more:match(' uncharged=(%d+)') or 0)
+end
+
+local function uncharged_delay(count, asked, delay, spread, r)
+  if asked and asked >= FIRST then
+    return asked
+  end
+  local growth = { arithmetic = 'rq', initial_delay = FIRST, multiplier = 2, max_delay = LONGEST, collision_avoidance = spread }
+  return math.max(policy_delay(growth, count, r), asked and 0 or delay)
+end
 -- Decides the outcome of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7). The policy is the
 -- one in Redis, so every sweep judges a lapse as the consumer would.
 local TEN_YEARS = 315360000000 -- milliseconds; no delay is longer
@@ -1313,7 +1332,7 @@ local function can_judge()
   return redelivery ~= false
 end
 
--- event: nacked, lapsed or, for a dead letter, poisoned. Returns the outcome: dead, expired, discarded, redelivered
+-- event: nacked, lapsed or, for a dead letter, poisoned. failure.excused: its dependency is down. Returns the outcome: dead, expired, discarded, redelivered
 -- <delay>, or kept <delay> (in its dead-letter queue; without a delay after a lapse).
 local function judge(id, state, head, event, failure)
   local over = state.part ~= 'live' -- a dead-letter queue has no dead-letter queue: it stays where it is
@@ -1328,9 +1347,11 @@ local function judge(id, state, head, event, failure)
   failure.cause = event
   local limit = redelivery.max_redeliveries
   local spent = not over and type(limit) == 'number' and state.charged > limit
+  local in_a_row = event == 'nacked' and not (failure.charge or failure.excused or over) and uncharged(state) + 1
   local delay = 0
   if not spent then
     delay = failure.delay or policy_delay(redelivery, math.max(state.charged, 1), draw(), state.delay)
+    delay = in_a_row and uncharged_delay(in_a_row, failure.delay, delay, redelivery.collision_avoidance, draw()) or delay
     delay = delay >= 0 and math.min(delay, TEN_YEARS) or 0 -- with a damaged policy it may be NaN
   end
   if over then
@@ -1364,6 +1385,7 @@ local function judge(id, state, head, event, failure)
   end
   state.delay = failure.forgiven and state.delay or delay -- the next delay may grow from it
   taken_up(state)
+  state.more = state.more .. (in_a_row and string.format(' uncharged=%.0f', in_a_row) or '')
   if delay > 0 then -- without a delay it returns to its old position (I8)
     state.due = due_in(delay, head)
   end
@@ -1448,15 +1470,23 @@ local function sweep_message(id, token, consumer, kind)
     local function cancelled_seat(id, token)
       return '\2' .. token .. ' ' .. id
     end
-    -- Gives back the seat of a cancelled message whose call or lease has ended, and lets in the next message of its lane.
-    -- Returns whether there was such a seat; if so, the claim holds one message fewer.
+    -- The place, under `max_in_flight`, of a call whose message was cancelled: it stays taken until the call or its lease has
+    -- ended. No id begins with this byte.
+    local function cancelled_place(id, token)
+      return '\3' .. token .. ' ' .. id
+    end
+    -- Ends a call whose message was cancelled, or its lease: gives back its place, and its seat, and lets in the next message
+    -- of its lane. Returns whether it had either; if so, the claim holds one message fewer.
     local function end_cancelled(id, token)
-      local member = cancelled_seat(id, token)
-      if not redis.call('ZSCORE', seats, member) then
-        return false
+      local place, member = cancelled_place(id, token), cancelled_seat(id, token)
+      local kept = redis.call('ZMSCORE', seats, place, member)
+      if kept[1] then
+        redis.call('ZREM', seats, place)
       end
-      vacate({ member })
-      return true
+      if kept[2] then
+        vacate({ member })
+      end
+      return (kept[1] or kept[2]) and true or false
     end
     if end_cancelled(id, token) then
       return 1
@@ -1489,7 +1519,7 @@ local function sweep_message(id, token, consumer, kind)
     -- through, it goes behind the others of its lane, so that neither bad heads nor bad newcomers fail every probe.
     --   failure: from lib/judge
     local function spare(id, number, failure)
-      failure.charge, failure.delay = false, 0
+      failure.charge, failure.delay, failure.excused = false, 0, true
       if redis.call('ZSCORE', seats, PASS .. id) then
         failure.place = BLOCKED + number + 0.5 -- lib/TRIED
       end
