@@ -1,5 +1,4 @@
 -- Cancels a message: it is removed, and counted. A message that is being processed is removed immediately, so its holder
--- Cancels a message: it is removed, and counted. A message that is being processed is removed immediately, so its holder
 -- can no longer settle it; its seat, and its place under `max_in_flight`, stay taken until the holder's call or its lease has
 -- ended (lib/end_cancelled). A dead or expired message stays, and so does one in a batch of Spark, whose claims are settled
 -- as a whole. Returns the outcome: cancelled; or where the message stays: dead, expired, batch, later (a form of a later
@@ -13,7 +12,7 @@ if done then
   return { word or 'unknown', birth or '0', token or '', holder or '' } -- of a later call, if this one arrives late: no caller reads that
 end
 -- needs: head_of, parse_state, member_of, setting, drop, leave, let_go, holder, outcome, note_once, note_done, cancelled_seat
--- needs: keys: states, scheduled, ready, claims, seats, counters
+-- needs: keys: states, scheduled, ready, claims, seats, settings, counters
 local text, is_keyed = redis.call('HGET', states, id), setting('per_key')
 local head, later = head_of(id, text)
 if later then

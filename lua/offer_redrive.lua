@@ -39,8 +39,9 @@ for i = 5, 4 + 3 * room, 3 do
 end
 local moved, _, _, leased = each_chosen(source, #ARGV + 1, function(id, state, head, row)
   local seen, record = offered[id].seen, offered[id].record
-  local is_same = seen == string.format('%.0f/%d', state.due, state.redriven) and not returned_since(r, state)
-  if not is_same or record and record:sub(1, 7) ~= pack_number(head.birth, 7) then
+  local is_same = seen == string.format('%.0f/%d', state.due, state.redriven)
+  local is_later = state.due > r.latest or returned_since(r, state) -- it died, or was dead again, after this redrive began
+  if not is_same or is_later or record and record:sub(1, 7) ~= pack_number(head.birth, 7) then
     return false -- another caller redrove it, and it died again; or it is refused
   end
   local expires = redriven_expiry(r.ttl, head, state)

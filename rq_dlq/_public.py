@@ -2,6 +2,7 @@
 
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.delivery import Delivery
+from rq_dlq.client.plan import Plan
 from rq_dlq.client.queue import Queue
 from rq_dlq.client.redrive import RedriveJob
 from rq_dlq.client.results import SentForResult
@@ -10,7 +11,7 @@ from rq_dlq.client.session import Session
 from rq_dlq.client.settings import BrokerSettings
 from rq_dlq.client.task import Task
 from rq_dlq.core.looking.audit_record import AuditRecord
-from rq_dlq.core.redrive.record import RedriveCounts, RedrivePlan, Refusal
+from rq_dlq.core.redrive.record import RedriveCounts
 from rq_dlq.core.schedules.schedule import Schedule
 from rq_dlq.errors import (
     BrokerRefused,
@@ -50,7 +51,7 @@ from rq_dlq.policy import (
     SharedDeadLetterStrategy,
 )
 from rq_dlq.values.cancelled import Cancelled
-from rq_dlq.values.changed import Changed
+from rq_dlq.values.changed import CarriedOut, Changed, Refusal
 from rq_dlq.values.counts import ErrorGroup, QueueStats
 from rq_dlq.values.dependency import DependencyStats
 from rq_dlq.values.failure import Cause, Event
@@ -71,6 +72,7 @@ __all__ = [
     "BrokerSettings",
     "BrokerUnavailable",
     "Cancelled",
+    "CarriedOut",
     "Cause",
     "Changed",
     "ConfigurationError",
@@ -101,6 +103,7 @@ __all__ = [
     "Observer",
     "Outcome",
     "PerKey",
+    "Plan",
     "Poison",
     "PolicyError",
     "ProcessReport",
@@ -112,7 +115,6 @@ __all__ = [
     "RedeliveryPolicy",
     "RedriveCounts",
     "RedriveJob",
-    "RedrivePlan",
     "Refusal",
     "ResultError",
     "ResultUnavailable",

@@ -38,9 +38,8 @@ TOTALS = {
     "results_dropped", *GONE,
 }  # fmt: skip
 EXPIRES_ALONE = (
-    *("runs", "failures"),
     *("wake", "alarm", "acked_ids", "cleared", "grouped", "reindexed", "tended", "strikes", "muted"),
-    *("results", "result_times", "slots"),
+    *("results", "result_times", "slots", "runs", "failures"),
 )
 WAITING = ("ready", "scheduled")
 HASHES = ("messages", "states", "history", "claims", "counters", "settings", "schedules", "lanes", "results")

@@ -11,6 +11,7 @@ import rq_dlq
 from rq_dlq.client.dependency import Dependency, DependencyOfAll
 from rq_dlq.client.dlq import DeadLetters
 from rq_dlq.client.key import Key
+from rq_dlq.client.plan import Plan
 from rq_dlq.client.policies import Policies
 from rq_dlq.client.redrive import RedriveJob
 from rq_dlq.client.selection import Selection
@@ -24,6 +25,7 @@ _FACES = (
     Dependency,
     DependencyOfAll,
     Key,
+    Plan,
     Policies,
     RedriveJob,
     Selection,

@@ -43,11 +43,10 @@ for n = 1, #ids do
 end
 if with_result then -- first, so that a message that is gone has its result
   -- needs: now
-  local ended, ends, acked_at = with_result, {}, 'acked ' .. string.format('%.0f', now) .. ' '
+  local ended, ends, kept_for, most_bytes = with_result, {}, values[6], values[7]
   for n, id in ipairs(ended) do
-    ends[n] = acked_at .. (given[id] or '')
+    ends[n] = string.format('acked %.0f %s', now, given[id] or '')
   end
-  local kept_for, most_bytes = values[6], values[7]
   -- needs: kept
 end
 do

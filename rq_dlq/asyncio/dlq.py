@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
+from rq_dlq.asyncio.plan import Plan, plan_of
 from rq_dlq.asyncio.redrive import RedriveJob
 from rq_dlq.asyncio.selection import Selection, target_of
 from rq_dlq.client.choosing import dead_choice
-from rq_dlq.core.choosing import muting
+from rq_dlq.core.changing import muting
 from rq_dlq.core.groups.index import NEW_WITHIN
 from rq_dlq.core.redrive import redrives, start
 from rq_dlq.core.redrive.terms import Terms
@@ -23,10 +25,10 @@ if TYPE_CHECKING:
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.asyncio.queue import Queue
     from rq_dlq.client.choosing import Conditions
+    from rq_dlq.core.changing.plans import Planned
     from rq_dlq.core.choosing.choice import Choice, Order
     from rq_dlq.core.queues.queue import QueueState
-    from rq_dlq.core.redrive.record import RedrivePlan
-    from rq_dlq.values.changed import Changed
+    from rq_dlq.values.changed import CarriedOut, Changed
     from rq_dlq.values.counts import ErrorGroup
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.message import DeadLetter
@@ -136,10 +138,11 @@ class DeadLetters(Answering, Generic[T]):
     @overload
     async def redrive(
         self, *, dry_run: Literal[True], where: str | None = ..., limit: int | None = ...,
-        order: Order = ..., all: bool = ..., to: Queue[Any] | str | None = ..., create: bool = ...,
-        edit: Callable[[T], object] | None = ..., ttl: Duration | None = ...,
-        **conditions: Unpack[Conditions],
-    ) -> RedrivePlan: ...  # fmt: skip
+        order: Order = ..., all: bool = ..., rate: float | None = ..., canary: int | None = ...,
+        min_success: float | None = ..., to: Queue[Any] | str | None = ..., create: bool = ...,
+        edit: Callable[[T], object] | None = ..., ttl: Duration | None = ..., by: str | None = ...,
+        detach: bool = ..., **conditions: Unpack[Conditions],
+    ) -> Plan[RedriveJob]: ...  # fmt: skip
     @overload
     async def redrive(
         self, *, dry_run: Literal[False] = ..., where: str | None = ..., limit: int | None = ...,
@@ -166,7 +169,7 @@ class DeadLetters(Answering, Generic[T]):
         detach: bool = False,
         dry_run: bool = False,
         **conditions: Unpack[Conditions],
-    ) -> RedriveJob | RedrivePlan:
+    ) -> RedriveJob | Plan[RedriveJob]:
         """Move dead letters back to their queue, with the same ids and histories and a fresh budget.
 
         Without a canary or a rate, all messages are back when the call returns. Otherwise `job.wait()` drives
@@ -198,7 +201,7 @@ class DeadLetters(Answering, Generic[T]):
             by: the operator's name, for the audit and the messages' histories; None: the user and host of
                 this process.
             detach: leave the redrive to workers and maintenance from the start.
-            dry_run: only count the messages.
+            dry_run: only count the messages, and return a `Plan`, which can be carried out.
             conditions: see `Conditions`.
 
         Returns:
@@ -225,8 +228,16 @@ class DeadLetters(Answering, Generic[T]):
             to=target, create=create, edit=edit, ttl=ttl,
         )  # fmt: skip
         if dry_run:
-            return await self._broker._run(start.plan(self._core, wanted, terms))
-        job = await self._begun(wanted, terms)
+            planned = await self._broker._run(start.plan(self._core, wanted, terms))
+
+            async def carry_out(by: str | None) -> RedriveJob:
+                return await self._redriven(planned.choice, replace(terms, by=by), planned)
+
+            return plan_of(self._core.name, planned, carry_out)
+        return await self._redriven(wanted, terms)
+
+    async def _redriven(self, wanted: Choice, terms: Terms, planned: Planned | None = None) -> RedriveJob:
+        job = await self._begun(wanted, terms, planned)
         if terms.is_gradual:
             return job
         try:
@@ -237,9 +248,9 @@ class DeadLetters(Answering, Generic[T]):
                     await job.cancel()
             raise
 
-    async def _begun(self, wanted: Choice, terms: Terms) -> RedriveJob:
-        """Begin a redrive, without driving it."""
-        begun = await self._broker._run(start.begin(self._core, wanted, terms))
+    async def _begun(self, wanted: Choice, terms: Terms, planned: Planned | None = None) -> RedriveJob:
+        """Begin a redrive, or find the one that a plan has begun, without driving it."""
+        begun = await self._broker._run(start.begin(self._core, wanted, terms, planned))
         return RedriveJob(self._core, self._broker, begun, terms)
 
     async def jobs(self) -> list[RedriveJob]:
@@ -319,20 +330,32 @@ class DeadLetters(Answering, Generic[T]):
         """
         return await self._broker._run(muting.unmute(self._core, group, by))
 
+    @overload
+    async def purge(
+        self, *, where: str | None = ..., all: bool = ..., by: str | None = ...,
+        dry_run: Literal[False] = ..., **conditions: Unpack[Conditions],
+    ) -> Changed: ...  # fmt: skip
+    @overload
+    async def purge(
+        self, *, where: str | None = ..., all: bool = ..., by: str | None = ..., dry_run: Literal[True],
+        **conditions: Unpack[Conditions],
+    ) -> Plan[CarriedOut]: ...  # fmt: skip
     async def purge(
         self,
         *,
         where: str | None = None,
         all: bool = False,
         by: str | None = None,
+        dry_run: bool = False,
         **conditions: Unpack[Conditions],
-    ) -> Changed:
+    ) -> Changed | Plan[CarriedOut]:
         """Remove dead letters permanently.
 
         Args:
             where: a condition.
             all: remove all of them. This or a condition is required.
             by: the operator's name, for the audit; None: the user and host of this process.
+            dry_run: only count the messages, and return a `Plan`, which can be carried out.
             conditions: see `Conditions`.
 
         Returns:
@@ -344,8 +367,12 @@ class DeadLetters(Answering, Generic[T]):
         Examples:
             >>> await mails.dlq.purge(older_than="30d")
             0
-            >>> await mails.dlq.purge(all=True, by="anna")
-            1
+            >>> plan = await mails.dlq.purge(all=True, dry_run=True)
+            >>> print(plan)
+            1 dead letter of mails will be removed
+            >>> print(await plan.carry_out(by="anna"))
+            1 removed
         """
         wanted = dead_choice(conditions, where=where, all=all)
-        return await Selection(self._core, self._broker, wanted).purge(by=by)
+        selection = Selection(self._core, self._broker, wanted)
+        return await (selection.purge(by=by, dry_run=True) if dry_run else selection.purge(by=by))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from rq_dlq._keys import QueueKeys
@@ -45,45 +46,51 @@ class Policies:
         self,
         pattern: str,
         *,
-        pinned: bool = False,
+        pinned: bool | None = None,
         progress: Progress | None = None,
         by: str | None = None,
         **fields: Unpack[EntryFields],
     ) -> int:
-        """Set the entry of a pattern, in place of an earlier one.
+        """Set fields of the entry of a pattern; its other fields stay. `put` replaces the whole entry.
+
+        None turns a field off: the queues then have none, even if a wider pattern sets one. If two clients
+        set fields of one entry at the same time, both count.
 
         With many queues this takes some seconds. If it is interrupted, only some of the queues have it, and a
         note on the error says how many. It is safe to repeat the call.
 
         Args:
             pattern: a pattern of queue names.
-            pinned: the entry overrides settings declared in code.
+            pinned: the entry overrides settings declared in code; None: as before, for a new entry False.
             progress: called periodically with the number of queues that have the entry, and the number that
                 it matches.
             by: the operator's name, for the audit; None: the user and host of this process.
             fields: `redelivery`, `dead_letter`, `expiry` and limits; see `rq_dlq.policy.EntryFields`. A
-                policy or strategy sets all its fields, a mapping only the ones it contains.
+                policy or strategy replaces its whole part, a mapping only the fields it contains.
 
         Returns:
             How many queues the pattern matches now.
 
         Raises:
-            PolicyError: an argument is not valid, or two contradict each other; nothing was changed.
+            PolicyError: an argument is not valid, or contradicts another one or a field that stays; nothing
+                was changed.
 
         Examples:
             >>> await broker.policies.set("orders.#", redelivery={"max_redeliveries": 3}, rate="100/s")
+            1
+            >>> await broker.policies.set("orders.#", rate=None)  # the limit on redeliveries stays
             1
         """
         redelivery = fields.get("redelivery")
         if isinstance(redelivery, RedeliveryPolicy) and redelivery.fatal:
             message = "fatal: Redis cannot store classes. Set them in code, broker.queue(…, redelivery=…)"
             raise PolicyError(message)
-        return await self.put(pattern, Entry.of(pinned=pinned, **fields), progress=progress, by=by)
+        return await self._put(pattern, partial(Entry.over, pinned=pinned, **fields), progress, by)
 
     async def put(
         self, pattern: str, entry: Entry, *, progress: Progress | None = None, by: str | None = None
     ) -> int:
-        """Set the entry of a pattern to an existing `Entry`; otherwise like `set`.
+        """Replace the entry of a pattern by an `Entry`: fields that it does not have are inherited.
 
         Args:
             pattern: a pattern of queue names.
@@ -185,7 +192,13 @@ class Policies:
         naming = self._broker.settings.naming
         return await self._broker._run(policies.explain_policy(self._keys_of(queue), naming))
 
-    async def _put(self, pattern: str, entry: Entry | None, progress: Progress | None, by: str | None) -> int:
+    async def _put(
+        self,
+        pattern: str,
+        entry: Entry | Callable[[Entry | None], Entry] | None,
+        progress: Progress | None,
+        by: str | None,
+    ) -> int:
         settings, did = self._broker.settings, "removed a policy" if entry is None else "set a policy"
         chosen = f"policy {Pattern.parse(pattern).text}"
         act = await self._broker._run(act_of(did, by, chosen=chosen))

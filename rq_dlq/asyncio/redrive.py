@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.redrive.calls import Steering
-    from rq_dlq.core.redrive.record import Redrive, RedriveState, Refusal
+    from rq_dlq.core.redrive.record import Redrive, RedriveState
     from rq_dlq.core.redrive.terms import Terms
+    from rq_dlq.values.changed import CarriedOut, Refusal
 
 
 class RedriveJob:
@@ -39,8 +40,8 @@ class RedriveJob:
         >>> job = await job.cancel()
         >>> job.state
         'cancelled'
-        >>> job.by, job.chosen, job.how, job.refusals
-        ('anna', 'all', '', ())
+        >>> job.by, job.chosen, job.how, job.refusals, job.carried_out
+        ('anna', 'all', '', (), None)
         >>> again = await mails.dlq.job(job.id)
         >>> again.began == job.began
         True
@@ -88,6 +89,12 @@ class RedriveJob:
     def how(self) -> str:
         """Its changes to the messages, in words; empty: none."""
         return self._parts[0].asked.how if self._parts else ""
+
+    @property
+    def carried_out(self) -> CarriedOut | None:
+        """What it has done of its plan, with the differences in words; None: it was begun without a plan."""
+        parts = [done for part in self._parts if (done := part.carried_out)]
+        return sum(parts[1:], parts[0]) if parts else None
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:

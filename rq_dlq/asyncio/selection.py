@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
+from rq_dlq.asyncio.plan import Plan, plan_of
 from rq_dlq.client.arguments import work_of
-from rq_dlq.core.choosing import changing, counting, reading
+from rq_dlq.core.changing import changing, plans
+from rq_dlq.core.choosing import counting, reading
 from rq_dlq.core.choosing.counting import groups
 from rq_dlq.core.groups.index import NEW_WITHIN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.asyncio.queue import Queue
     from rq_dlq.core.choosing.choice import Choice
     from rq_dlq.core.queues.queue import QueueState
-    from rq_dlq.values.changed import Changed
+    from rq_dlq.values.changed import CarriedOut, Changed
     from rq_dlq.values.counts import ErrorGroup
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.message import Received
@@ -39,6 +44,9 @@ class Selection(Generic[T]):
     says how many of the chosen messages those are (`Changed`). It raises `InvalidInput` if the selection
     has no condition, places, limit or `all=True`. The audit records the change and `by`, the operator's
     name; None: the user and host of this process.
+
+    With `dry_run=True` a verb changes nothing, and returns a `Plan`, which is shown first and carried out
+    later.
 
     Messages are read page by page, and only until the limit is reached. A message that does not move during
     the call is seen exactly once, whatever happens to the others.
@@ -122,11 +130,16 @@ class Selection(Generic[T]):
         """
         return await self._broker._run(groups(self._core, self._choice, new_within))
 
-    async def redrive(self, *, by: str | None = None) -> Changed:
+    @overload
+    async def redrive(self, *, by: str | None = ..., dry_run: Literal[False] = ...) -> Changed: ...
+    @overload
+    async def redrive(self, *, by: str | None = ..., dry_run: Literal[True]) -> Plan[CarriedOut]: ...
+    async def redrive(self, *, by: str | None = None, dry_run: bool = False) -> Changed | Plan[CarriedOut]:
         """Move dead or expired messages back to their queue, with ids and histories, and a fresh budget.
 
         Args:
             by: the operator's name, for the audit; None: the user and host of this process.
+            dry_run: only count the messages, and return a `Plan`, which can be carried out.
 
         Returns:
             How many were redriven.
@@ -135,16 +148,29 @@ class Selection(Generic[T]):
             >>> await mails.dlq.select("body.to = 'bob'").redrive(by="anna")
             1
         """
-        return await self._broker._run(changing.redrive(self._core, self._for("redrive"), by))
+        return await self._change("redrive", changing.redrive, by, dry_run=dry_run)
 
+    @overload
     async def dead_letter(
-        self, reason: str = "sent to the dead-letter queue by an operator", *, by: str | None = None
-    ) -> Changed:
+        self, reason: str = ..., *, by: str | None = ..., dry_run: Literal[False] = ...
+    ) -> Changed: ...
+    @overload
+    async def dead_letter(
+        self, reason: str = ..., *, by: str | None = ..., dry_run: Literal[True]
+    ) -> Plan[CarriedOut]: ...
+    async def dead_letter(
+        self,
+        reason: str = "sent to the dead-letter queue by an operator",
+        *,
+        by: str | None = None,
+        dry_run: bool = False,
+    ) -> Changed | Plan[CarriedOut]:
         """Move waiting or expired messages to the dead-letter queue, or discard them if that is the strategy.
 
         Args:
             reason: recorded in the messages' history.
             by: the operator's name, for the audit.
+            dry_run: only count the messages, and return a `Plan`, which can be carried out.
 
         Returns:
             How many died.
@@ -153,13 +179,18 @@ class Selection(Generic[T]):
             >>> await orders.select("body.total > 5").dead_letter("a test order")
             1
         """
-        return await self._broker._run(changing.dead_letter(self._core, self._for("dead_letter"), reason, by))
+        return await self._change("dead_letter", changing.dead_letter, by, dry_run=dry_run, reason=reason)
 
-    async def expire(self, *, by: str | None = None) -> Changed:
+    @overload
+    async def expire(self, *, by: str | None = ..., dry_run: Literal[False] = ...) -> Changed: ...
+    @overload
+    async def expire(self, *, by: str | None = ..., dry_run: Literal[True]) -> Plan[CarriedOut]: ...
+    async def expire(self, *, by: str | None = None, dry_run: bool = False) -> Changed | Plan[CarriedOut]:
         """Expire waiting messages now, whatever their time to live.
 
         Args:
             by: the operator's name, for the audit; None: the user and host of this process.
+            dry_run: only count the messages, and return a `Plan`, which can be carried out.
 
         Returns:
             How many expired.
@@ -168,15 +199,22 @@ class Selection(Generic[T]):
             >>> await orders.select("age >= '0s'").expire()
             1
         """
-        return await self._broker._run(changing.expire_now(self._core, self._for("expire"), by))
+        return await self._change("expire", changing.expire_now, by, dry_run=dry_run)
 
-    async def deliver_now(self, *, by: str | None = None) -> Changed:
+    @overload
+    async def deliver_now(self, *, by: str | None = ..., dry_run: Literal[False] = ...) -> Changed: ...
+    @overload
+    async def deliver_now(self, *, by: str | None = ..., dry_run: Literal[True]) -> Plan[CarriedOut]: ...
+    async def deliver_now(
+        self, *, by: str | None = None, dry_run: bool = False
+    ) -> Changed | Plan[CarriedOut]:
         """Make scheduled messages ready, in the order in which they were sent: before later ones.
 
         A message that waits for others of its key does not change.
 
         Args:
             by: the operator's name, for the audit; None: the user and host of this process.
+            dry_run: only count the messages, and return a `Plan`, which can be carried out.
 
         Returns:
             How many are ready now.
@@ -190,14 +228,25 @@ class Selection(Generic[T]):
             >>> await orders.select(places=["scheduled"]).deliver_now()
             1
         """
-        return await self._broker._run(changing.deliver_now(self._core, self._for("deliver_now"), by))
+        return await self._change("deliver_now", changing.deliver_now, by, dry_run=dry_run)
 
-    async def prioritize(self, priority: int, *, by: str | None = None) -> Changed:
+    @overload
+    async def prioritize(
+        self, priority: int, *, by: str | None = ..., dry_run: Literal[False] = ...
+    ) -> Changed: ...
+    @overload
+    async def prioritize(
+        self, priority: int, *, by: str | None = ..., dry_run: Literal[True]
+    ) -> Plan[CarriedOut]: ...
+    async def prioritize(
+        self, priority: int, *, by: str | None = None, dry_run: bool = False
+    ) -> Changed | Plan[CarriedOut]:
         """Change the priority of waiting messages.
 
         Args:
             priority: 9 (first) to 0 (last).
             by: the operator's name, for the audit.
+            dry_run: only count the messages, and return a `Plan`, which can be carried out.
 
         Returns:
             How many messages changed their priority.
@@ -209,9 +258,19 @@ class Selection(Generic[T]):
             >>> await orders.select("body.total > 5").prioritize(9)
             1
         """
-        return await self._broker._run(changing.prioritize(self._core, self._for("prioritize"), priority, by))
+        return await self._change("prioritize", changing.prioritize, by, dry_run=dry_run, priority=priority)
 
-    async def move(self, to: Queue[T] | str, *, create: bool = False, by: str | None = None) -> Changed:
+    @overload
+    async def move(
+        self, to: Queue[T] | str, *, create: bool = ..., by: str | None = ..., dry_run: Literal[False] = ...
+    ) -> Changed: ...
+    @overload
+    async def move(
+        self, to: Queue[T] | str, *, create: bool = ..., by: str | None = ..., dry_run: Literal[True]
+    ) -> Plan[CarriedOut]: ...
+    async def move(
+        self, to: Queue[T] | str, *, create: bool = False, by: str | None = None, dry_run: bool = False
+    ) -> Changed | Plan[CarriedOut]:
         """Move the messages to another queue, with their ids and histories; each chunk is one step.
 
         A message whose id the other queue already has stays where it is.
@@ -220,6 +279,7 @@ class Selection(Generic[T]):
             to: the queue, or its name.
             create: create that queue if it does not exist; by default a missing queue is an error.
             by: the operator's name, for the audit.
+            dry_run: only count the messages, and return a `Plan`, which can be carried out.
 
         Returns:
             How many were moved.
@@ -232,19 +292,28 @@ class Selection(Generic[T]):
             >>> await orders.select("body.total > 5").move("large", create=True)
             1
         """
-        return await self._broker._run(
-            changing.transfer(
-                self._core, self._for("move"), self._target(to), keep=False, create=create, by=by
-            )
+        return await self._change(
+            "move", changing.transfer, by, dry_run=dry_run, target=self._target(to), keep=False, create=create
         )
 
-    async def copy(self, to: Queue[T] | str, *, create: bool = False, by: str | None = None) -> Changed:
+    @overload
+    async def copy(
+        self, to: Queue[T] | str, *, create: bool = ..., by: str | None = ..., dry_run: Literal[False] = ...
+    ) -> Changed: ...
+    @overload
+    async def copy(
+        self, to: Queue[T] | str, *, create: bool = ..., by: str | None = ..., dry_run: Literal[True]
+    ) -> Plan[CarriedOut]: ...
+    async def copy(
+        self, to: Queue[T] | str, *, create: bool = False, by: str | None = None, dry_run: bool = False
+    ) -> Changed | Plan[CarriedOut]:
         """Copy the messages to another queue, under the same ids but with new counts; otherwise like `move`.
 
         Args:
             to: the queue, or its name.
             create: create that queue if it does not exist; by default a missing queue is an error.
             by: the operator's name, for the audit.
+            dry_run: only count the messages, and return a `Plan`, which can be carried out.
 
         Returns:
             How many were copied.
@@ -256,17 +325,20 @@ class Selection(Generic[T]):
             >>> await orders.select(all=True).copy("trial", create=True)
             1
         """
-        return await self._broker._run(
-            changing.transfer(
-                self._core, self._for("copy"), self._target(to), keep=True, create=create, by=by
-            )
+        return await self._change(
+            "copy", changing.transfer, by, dry_run=dry_run, target=self._target(to), keep=True, create=create
         )
 
-    async def purge(self, *, by: str | None = None) -> Changed:
+    @overload
+    async def purge(self, *, by: str | None = ..., dry_run: Literal[False] = ...) -> Changed: ...
+    @overload
+    async def purge(self, *, by: str | None = ..., dry_run: Literal[True]) -> Plan[CarriedOut]: ...
+    async def purge(self, *, by: str | None = None, dry_run: bool = False) -> Changed | Plan[CarriedOut]:
         """Remove the messages permanently.
 
         Args:
             by: the operator's name, for the audit; None: the user and host of this process.
+            dry_run: only count the messages, and return a `Plan`, which can be carried out.
 
         Returns:
             How many were removed.
@@ -274,8 +346,28 @@ class Selection(Generic[T]):
         Examples:
             >>> await orders.select("body.total > 5").purge(by="anna")
             1
+            >>> plan = await orders.select(all=True).purge(dry_run=True)
+            >>> print(plan)
+            0 messages of orders will be removed
         """
-        return await self._broker._run(changing.purge(self._core, self._for("purge"), by))
+        return await self._change("purge", changing.purge, by, dry_run=dry_run)
+
+    async def _change(
+        self, verb: str, change: Callable[..., Any], by: str | None, *, dry_run: bool, **given: Any
+    ) -> Changed | Plan[CarriedOut]:
+        """Run a verb of `changing`, or plan it."""
+        choice, core, run = self._for(verb), self._core, self._broker._run
+        if not dry_run:
+            changed: Changed = await run(change(core, choice, by=by, **given))
+            return changed
+        places = changing.TAKES["transfer" if verb in {"move", "copy"} else verb]
+        planned = await run(plans.plan(core, choice, verb, places, given.get("priority")))
+
+        async def carry_out(by: str | None) -> CarriedOut:
+            doing = partial(change, core, by=by, **given)
+            return await run(plans.carry_out(core, planned, doing, places))
+
+        return plan_of(core.name, planned, carry_out)
 
     def _for(self, verb: str) -> Choice:
         self._choice.check_bulk(verb)

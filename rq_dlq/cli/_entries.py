@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rq_dlq.cli import _fields
 from rq_dlq.cli._context import PART_WAY, Context, Failure, notes, sentence
@@ -69,33 +72,71 @@ def set_all(
     elif problems:
         raise PolicyError(problems[0].message)
     if dry_run:
-        if not shown:
-            rows = [
-                {"pattern": pattern, "field": where, "value": _fields.shown(context, where, value)}
-                for pattern, entry in reading.entries.items()
-                for where, value in _fields.fields_of(entry).items()
-            ]
-            context.output.rows(rows, ENTRIES, "")
-        what = many(len(reading.entries), "entry", "entries")
-        context.output.say(f"{what} would be set; nothing was changed (--dry-run)")
+        _would_set(context, {} if shown else reading.entries, len(reading.entries))
         return
-    done, before = 0, context.broker.policies.read().entries
+    before, policies = context.broker.policies.read().entries, context.broker.policies
+    each = {pattern: partial(policies.put, pattern, entry) for pattern, entry in reading.entries.items()}
+    for pattern in _set_each(context, each, by):
+        _say_gone(context, before.get(pattern), reading.entries[pattern])
+
+
+def _set_each(context: Context, each: Mapping[str, Callable[..., int]], by: str | None) -> Iterator[str]:
+    """Set entries, by their patterns; yields each pattern when that is done.
+
+    Raises:
+        Failure: only some were set.
+    """
+    done = 0
     try:
-        for pattern, entry in reading.entries.items():
+        for pattern, put in each.items():
             with progress_bar(context.output.stderr, f"setting {visible(pattern)}") as progress:
-                matched = context.broker.policies.put(pattern, entry, progress=progress, by=by)
+                matched = put(progress=progress, by=by)
             done += 1
             context.output.say(f"set {pattern}: it matches {many(matched, 'queue')}")
-            _say_gone(context, before.get(pattern), entry)
+            yield pattern
     except (KeyboardInterrupt, RqDlqError) as error:
         if not done and not notes(error):
             raise
         why = sentence(error) or "interrupted"
         raise Failure(
-            f"stopped part-way, after {done} of {len(reading.entries)} entries: {why}. Repeat the command",
+            f"stopped part-way, after {done} of {len(each)} entries: {why}. Repeat the command",
             PART_WAY,
             error,
         ) from None
+
+
+def set_fields(
+    context: Context, pattern: str, fields: Mapping[str, Any], *, dry_run: bool, by: str | None
+) -> None:
+    """Set fields of an entry; the others stay.
+
+    Args:
+        fields: the arguments of `Entry.over`.
+        dry_run: only show the entry as it would be.
+    """
+    policies = context.broker.policies if known_url(context.url) or not dry_run else None
+    if dry_run:
+        before = None if policies is None else policies.read().entries.get(pattern)
+        entries = {pattern: Entry.over(before, **fields)}
+        if policies is not None and (problems := _unusable(context, Reading(entries))):
+            raise PolicyError(problems[0].message)
+        _would_set(context, entries, 1)
+        return
+    each = {pattern: partial(context.broker.policies.set, pattern, **fields)}
+    deque(_set_each(context, each, by), maxlen=0)
+
+
+def _would_set(context: Context, entries: Mapping[str, Entry], number: int) -> None:
+    """Show the entries of a dry run."""
+    if entries:
+        rows = [
+            {"pattern": pattern, "field": where, "value": _fields.shown(context, where, value)}
+            for pattern, entry in entries.items()
+            for where, value in _fields.fields_of(entry).items()
+        ]
+        context.output.rows(rows, ENTRIES, "")
+    what = many(number, "entry", "entries")
+    context.output.say(f"{what} would be set; nothing was changed (--dry-run)")
 
 
 def _say_gone(context: Context, before: Entry | None, entry: Entry) -> None:
@@ -104,7 +145,7 @@ def _say_gone(context: Context, before: Entry | None, entry: Entry) -> None:
     gone = [f"{where} {as_read(where, value)}" for where, value in fields.items() if where not in now]
     if gone:
         context.output.say(
-            f"the previous entry also set {', '.join(gone)}: to keep these fields, set all in one command"
+            f"the previous entry also set {', '.join(gone)}: to keep these fields, pass them, too"
         )
 
 

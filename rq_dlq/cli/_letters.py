@@ -10,7 +10,6 @@ import click
 from rq_dlq.cli._context import Context, Failure, pass_context
 from rq_dlq.cli._options import (
     all_option,
-    confirm,
     exactly_one,
     queue_argument,
     tell_left,
@@ -21,10 +20,8 @@ from rq_dlq.cli._show import left_leased
 from rq_dlq.cli.queues import family_of, is_view
 from rq_dlq.client.dlq import DeadLetters
 from rq_dlq.core.choosing.choice import is_group
-from rq_dlq.values.readable import many
 
 if TYPE_CHECKING:
-    from rq_dlq.client.selection import Selection
     from rq_dlq.values.changed import Changed
 
 ids_option = click.option(
@@ -48,12 +45,6 @@ def check(chosen: dict[str, Any], own: tuple[str, object]) -> None:
 def these(chosen: dict[str, Any]) -> dict[str, Any]:
     """The chosen ids, or all, as arguments of a verb."""
     return {"ids": chosen["ids"] or None, "all": chosen["everything"]}
-
-
-def confirmed(chosen: dict[str, Any], found: Selection[Any], what: str) -> None:
-    """Ask for confirmation, unless the messages were named by their ids."""
-    if not chosen["ids"]:
-        confirm(what.format(many(found.count(), "dead letter")), yes=chosen["yes"])
 
 
 def all_found(context: Context, chosen: dict[str, Any], done: Changed) -> None:

@@ -18,11 +18,14 @@ from rq_dlq.errors import InvalidDuration
 from rq_dlq.filters._facts import is_field
 from rq_dlq.values.durations import milliseconds
 from rq_dlq.values.masks import USUAL
+from rq_dlq.values.readable import many
 
 if TYPE_CHECKING:
     from rq_dlq.client.dependency import Dependency
     from rq_dlq.client.key import Key
+    from rq_dlq.client.plan import Plan
     from rq_dlq.client.queue import Queue
+    from rq_dlq.values.changed import CarriedOut
 
 QUOTED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
 COMPARED = re.compile(r"[=<>]\s*([A-Za-z_$][\w.$-]*)")
@@ -95,6 +98,21 @@ def confirm(what: str, *, yes: bool) -> None:
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
         raise click.UsageError(f"{what}? There is no terminal to confirm this on: add --yes to do it.")
     click.confirm(f"{what}?", abort=True, err=True)
+
+
+def carry_out(context: Context, plan: Plan[CarriedOut], done: str, what: str, by: str | None) -> CarriedOut:
+    """Do what was confirmed, and nothing more; tell how that differs from the question.
+
+    Args:
+        done: the words before the number.
+        what: the noun after it.
+    """
+    told = plan.carry_out(by=by)
+    number = many(told.changed, what)
+    if told.changed < told.planned:
+        number = f"{told.changed:,} of {many(told.planned, what)}"
+    context.output.say("; ".join([f"{done} {number}", *told.differences]))
+    return told
 
 
 def tell_left(context: Context, left: Sequence[str], *, named: bool) -> None:

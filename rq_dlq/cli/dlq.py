@@ -10,12 +10,13 @@ from click.core import ParameterSource
 
 from rq_dlq.cli import _completion, _show
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
-from rq_dlq.cli._letters import all_found, bulk, check, confirmed, group_of, letters_of, these
-from rq_dlq.cli._options import by_option, queue_argument, where_option
+from rq_dlq.cli._letters import all_found, bulk, check, group_of, letters_of, these
+from rq_dlq.cli._options import by_option, carry_out, confirm, queue_argument, where_option
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.exports import export, import_, reason_option, tail
 from rq_dlq.cli.redrives import jobs, redrive
 from rq_dlq.core.choosing.choice import is_group
+from rq_dlq.values.changed import Changed
 from rq_dlq.values.readable import many
 from rq_dlq.values.visible import visible_entry
 
@@ -130,9 +131,13 @@ def purge(context: Context, /, name: str, *, older_than: str | None, by: str | N
     """Remove dead letters permanently."""
     check(chosen, ("--older-than", older_than))
     found = letters_of(context, name).select(chosen["where"], older_than=older_than, **these(chosen))
-    confirmed(chosen, found, f"Remove {{}} of {name} permanently")
-    done = found.purge(by=by)
-    context.output.say(f"removed {many(done, 'dead letter')}")
+    if chosen["ids"]:
+        done = found.purge(by=by)
+        context.output.say(f"removed {many(done, 'dead letter')}")
+    else:
+        plan = found.purge(dry_run=True)
+        confirm(f"Remove {many(plan.eligible, 'dead letter')} of {name} permanently", yes=chosen["yes"])
+        done = Changed(carry_out(context, plan, "removed", "dead letter", by).changed, plan.leased)
     all_found(context, chosen, done)
 
 

@@ -14,6 +14,7 @@ from rq_dlq.cli._context import Context, Failure, Group, pass_context
 from rq_dlq.cli._options import (
     all_option,
     by_option,
+    carry_out,
     confirm,
     exactly_one,
     queue_argument,
@@ -25,7 +26,7 @@ from rq_dlq.cli._show import Column
 from rq_dlq.cli.queues import is_view, used
 from rq_dlq.cli.results import result
 from rq_dlq.client.selection import Selection
-from rq_dlq.core.choosing.changing import TAKES, WAITING
+from rq_dlq.core.changing.changing import TAKES, WAITING
 from rq_dlq.core.choosing.choice import PLACES
 from rq_dlq.filters._facts import FIELDS
 from rq_dlq.policy import DiscardingDeadLetterStrategy
@@ -34,7 +35,8 @@ from rq_dlq.values.readable import many
 from rq_dlq.values.visible import visible_entry
 
 if TYPE_CHECKING:
-    from rq_dlq.values.changed import Changed
+    from rq_dlq.client.plan import Plan
+    from rq_dlq.values.changed import CarriedOut, Changed
 
 MESSAGES = (Column("id", "bold"), Column("place", "cyan"), *_show.MESSAGES[1:])
 COUNTS = (Column("value", "bold"), Column("count"))
@@ -257,14 +259,14 @@ def _change(
     context: Context,
     name: str,
     chosen: dict[str, Any],
-    verb: Callable[..., Changed],
+    verb: Callable[..., Any],
     *given: object,
     what: str,
     done: str,
     takes: Sequence[Any] = (),
     known: str = "",
 ) -> None:
-    """Run a verb on the chosen messages, after a confirmation.
+    """Run a verb on the chosen messages: those named by their ids, or a plan, after a confirmation.
 
     Args:
         takes: the default of --place, for a verb that refuses a queue without these states.
@@ -276,22 +278,27 @@ def _change(
     select = partial(
         used(context, name).select, where, ids=named, limit=chosen["limit"], all=chosen["everything"]
     )
-    places = chosen["places"] or takes
-    number = len(set(ids)) or select(places=places or None).count()
-    if not ids:
-        confirm(what.format(many(number, "message"), name), yes=chosen["yes"])
-    if takes and not chosen["places"]:
+    places = chosen["places"]
+    if takes and not places:
         places = (*takes, "leased")  # leased messages are only counted
-    changed = verb(select(places=places or None), *given, by=chosen["by"])
+    found = select(places=places or None)
+    if not ids:
+        plan: Plan[CarriedOut] = verb(found, *given, dry_run=True)
+        confirm(what.format(many(plan.eligible, "message"), name), yes=chosen["yes"])
+        carry_out(context, plan, done, "message", chosen["by"])
+        if plan.leased:
+            context.output.say(_show.left_leased(plan.leased))
+        return
+    changed: Changed = verb(found, *given, by=chosen["by"])
     context.output.say(f"{done} {many(changed, 'message')}")
     left = [_show.left_leased(changed.leased)] if changed.leased else []
-    missing = number - changed - (changed.leased if ids else 0)
-    if missing > 0 and not (ids and chosen["limit"]):
+    missing = len(set(ids)) - changed - changed.leased
+    if missing > 0 and not chosen["limit"]:
         left.append(
-            f"{many(missing, 'id' if ids else 'message')} could not be changed: {known}"
+            f"{many(missing, 'id')} could not be changed: {known}"
             f"no such message is waiting in {name}; `rq-dlq msg explain {name} ID` shows where it is"
         )
-    tell_left(context, left, named=bool(ids))
+    tell_left(context, left, named=True)
 
 
 def _places(context: Context, name: str, given: Sequence[Any]) -> Sequence[Any]:

@@ -13,7 +13,7 @@ import click
 from rq_dlq.cli import _fields, _show
 from rq_dlq.cli._completion import queues
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
-from rq_dlq.cli._entries import refuse, set_all
+from rq_dlq.cli._entries import refuse, set_all, set_fields
 from rq_dlq.cli._options import by_option, pairs
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli._show import Column
@@ -74,7 +74,8 @@ def ls(context: Context) -> None:
 @policy.command("set")
 @click.argument("pattern", required=False)
 @_fields.options(_fields.ALL)
-@click.option("--pin", is_flag=True, help="Override what programs declare in code.")
+@click.option("--pin/--no-pin", default=None, help="Override what programs declare in code.")
+@click.option("--replace", is_flag=True, help="Remove all fields of an earlier entry that are not passed.")
 @click.option(
     "--file",
     type=file_type,
@@ -88,24 +89,32 @@ def set_(
     /,
     pattern: str | None,
     *,
-    pin: bool,
+    pin: bool | None,
+    replace: bool,
     file: Path | None,
     dry_run: bool,
     by: str | None,
     **given: Any,
 ) -> None:
-    """Set the entry of PATTERN, in place of an earlier one. Fields that are not set are inherited."""
+    """Set fields of the entry of PATTERN; its other fields stay.
+
+    The word `none` turns a field off: the queue then has none, even if a wider pattern sets one. With
+    --replace, fields that are not passed are removed, and inherited again. A --file always replaces the
+    entries that it has.
+    """
     fields = _fields.passed(_fields.ALL, given)
-    if (file is None) == (pattern is None) or (file is not None and (fields or pin)):
+    if (file is None) == (pattern is None) or (file is not None and (fields or pin is not None or replace)):
         raise click.UsageError("pass either a PATTERN with options, or a --file with patterns")
-    if file is None and not fields:
-        raise click.UsageError("the entry sets nothing: pass a field, such as --max-redeliveries 5")
     if file is not None:
         set_all(context, _toml(file), file, dry_run=dry_run, by=by)
         return
+    if not fields and (pin is None or replace):
+        raise click.UsageError("the entry sets nothing: pass a field, such as --max-redeliveries 5")
     text = Pattern.parse(pattern).text
-    reading = Reading({text: Entry.of(**fields, pinned=pin)})
-    set_all(context, reading, None, dry_run=dry_run, by=by)
+    if replace:
+        set_all(context, Reading({text: Entry.of(**fields, pinned=bool(pin))}), None, dry_run=dry_run, by=by)
+    else:
+        set_fields(context, text, {**fields, "pinned": pin}, dry_run=dry_run, by=by)
 
 
 @policy.command("rm")

@@ -14,6 +14,7 @@ from rq_dlq.cli._context import UNREACHABLE, Command, Context, Failure, Group, p
 from rq_dlq.cli._options import (
     all_option,
     by_option,
+    carry_out,
     confirm,
     dependency_option,
     end,
@@ -242,12 +243,11 @@ def purge(
     if is_view(context, name) or context.broker.settings.naming.resolve(name).part != "live":
         raise Failure(f"{name} has dead or expired messages: `rq-dlq dlq purge {name}` removes them")
     exactly_one("messages", ("--where", where), ("--all", everything))
-    found = context.broker.queue(family_of(context, name)).select(where, all=everything)
-    confirm(f"Remove {many(found.count(), 'waiting message')} of {name} permanently", yes=yes)
-    removed = found.purge(by=by)
-    context.output.say(f"removed {many(removed, 'message')}")
-    if removed.leased:
-        context.output.say(_show.left_leased(removed.leased))
+    plan = context.broker.queue(family_of(context, name)).purge(where=where, all=everything, dry_run=True)
+    confirm(f"Remove {many(plan.eligible, 'waiting message')} of {name} permanently", yes=yes)
+    carry_out(context, plan, "removed", "message", by)
+    if plan.leased:
+        context.output.say(_show.left_leased(plan.leased))
 
 
 @queue.command("rm")
@@ -270,7 +270,8 @@ def rm(context: Context, name: str, *, force: bool, by: str | None, yes: bool) -
     also = f" and {many(recurring, 'schedule')}" if recurring else ""
     if force:
         number = sum(getattr(stats, place) for place in PLACES)
-        confirm(f"Delete {name} with {many(number, 'message')}{also} permanently", yes=yes)
+        what = f"all its messages ({number:,} now)" if number else "its messages (none now)"
+        confirm(f"Delete {name} with {what}{also} permanently", yes=yes)
     else:
         counts = [f"{count:,} {place}" for place in PLACES if (count := getattr(stats, place))]
         if held := counts + ([many(recurring, "schedule")] if recurring else []):

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rq_dlq.client.dlq import DeadLetters
+    from rq_dlq.client.plan import Plan
     from rq_dlq.client.redrive import RedriveJob
-    from rq_dlq.core.redrive.record import RedrivePlan, Refusal
+    from rq_dlq.core.changing.plans import Planned
+    from rq_dlq.values.changed import Refusal
 
 NAMED = 10  # the most refusals or queues that are named
 VERBS = ("pause", "resume", "cancel", "undo")
@@ -101,18 +103,18 @@ def redrive(
     }
     which |= {"limit": limit, "order": order, "all": which["all"] and limit is None}
     if dry_run:
-        plan = letters.redrive(dry_run=True, **which, **changes)
-        _tell_plan(context, plan, keep=options["ttl"] == "keep")
+        _tell_plan(context, letters.redrive(dry_run=True, **which, **changes), keep=options["ttl"] == "keep")
         return
+    plan = None
     if not chosen["ids"]:
-        found = letters.select(**which).count()
+        plan = letters.redrive(dry_run=True, **which, **{**options, **changes})
         where = f"to {options['to']}" if options["to"] else "back to the queue"
         what = ", with edited bodies" if options["edit"] else ""
-        confirm(f"Move {many(found, 'dead letter')} of {name} {where}{what}", yes=chosen["yes"])
+        confirm(f"Move {many(plan.eligible, 'dead letter')} of {name} {where}{what}", yes=chosen["yes"])
     alone = bool(options["to"] or options["edit"])  # only this process can drive it
     begun: dict[str, Any] = {**options, **changes}
     begun["detach"] = options["detach"] or not (alone or is_view(context, name))
-    job = _begun(letters, which, begun)
+    job = _begun(letters, which, begun, None if plan is None else plan._planned)  # noqa: SLF001 - see `_begun`
     if options["detach"]:
         context.output.say(
             f"redrive {job.id} continues in the background: `rq-dlq dlq jobs {name}` shows its progress"
@@ -139,17 +141,20 @@ def _say_unattended(context: Context, families: set[str]) -> None:
             )
 
 
-def _begun(letters: DeadLetters[Any], which: dict[str, Any], terms: dict[str, Any]) -> RedriveJob:
+def _begun(
+    letters: DeadLetters[Any], which: dict[str, Any], terms: dict[str, Any], planned: Planned | None
+) -> RedriveJob:
     """Begin a redrive without driving it; `drive` shows its progress, and may pause it."""
     conditions: Any = {name: which.pop(name) for name in ("ids", "group")}
     to = terms.pop("to")
     target = None if to is None else target_of(to, letters._broker)
     wanted = dead_choice(conditions, **which)
     wanted.check_bulk("redrive")
-    return letters._begun(wanted, Terms(to=target, **terms))  # noqa: SLF001 - `redrive` would wait for it
+    wanted = wanted if planned is None else planned.choice
+    return letters._begun(wanted, Terms(to=target, **terms), planned)  # noqa: SLF001 - `redrive` would wait
 
 
-def _tell_plan(context: Context, plan: RedrivePlan, *, keep: bool) -> None:
+def _tell_plan(context: Context, plan: Plan[Any], *, keep: bool) -> None:
     """Show the plan of a redrive; with `keep`, messages past their time to live stay dead."""
     back = plan.eligible - plan.refused - keep * plan.expired
     numbers = _show.attributes(plan, "eligible", "expired", "gone", "refused", "leased")
@@ -209,7 +214,12 @@ def drive(context: Context, name: str, job: RedriveJob, *, alone: bool = False) 
     if job.state == "paused":
         raise Failure(_stopped(name, job, job.why, alone=alone), PART_WAY)
     how = f" ({job.how})" if job.how else ""
-    context.output.say(f"moved {many(job.counts.moved, 'message')} back{how}")
+    done = job.carried_out
+    context.output.say(
+        "; ".join(
+            [f"moved {many(job.counts.moved, 'message')} back{how}", *(done.differences if done else ())]
+        )
+    )
     if expired := job.counts.expired:
         stay = "stays dead: its" if expired == 1 else "stay dead: their"
         context.output.say(f"{many(expired, 'dead letter')} {stay} time to live has ended")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
 from rq_dlq.client.dependency import Dependency
 from rq_dlq.client.key import Key
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from rq_dlq.client.plan import Plan
     from rq_dlq.core.choosing.choice import Order
     from rq_dlq.core.looking.explain import Explanation
     from rq_dlq.core.steps.call import Place
     from rq_dlq.policy import QueueSettings
     from rq_dlq.values.cancelled import Cancelled
-    from rq_dlq.values.changed import Changed
+    from rq_dlq.values.changed import CarriedOut, Changed
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.key import KeyStats
@@ -62,13 +63,24 @@ class Managed(OwnQueue[T]):
         """
         return self._broker._run(reading.peek(self._core, limit))
 
-    def purge(self, *, where: str | None = None, all: bool = False, by: str | None = None) -> Changed:
+    @overload
+    def purge(
+        self, *, where: str | None = ..., all: bool = ..., by: str | None = ..., dry_run: Literal[False] = ...
+    ) -> Changed: ...
+    @overload
+    def purge(
+        self, *, where: str | None = ..., all: bool = ..., by: str | None = ..., dry_run: Literal[True]
+    ) -> Plan[CarriedOut]: ...
+    def purge(
+        self, *, where: str | None = None, all: bool = False, by: str | None = None, dry_run: bool = False
+    ) -> Changed | Plan[CarriedOut]:
         """Remove ready and scheduled messages permanently. Leased messages stay.
 
         Args:
             where: a condition.
             all: remove all of them. This or a condition is required.
             by: the operator's name, for the audit; None: the user and host of this process.
+            dry_run: only count the messages, and return a `Plan`, which can be carried out.
 
         Returns:
             The number of removed messages; its `leased` is the number that are being processed.
@@ -80,7 +92,8 @@ class Managed(OwnQueue[T]):
             >>> orders.purge(where="body.total > 5")
             1
         """
-        return self.select(where, all=all).purge(by=by)
+        selection = self.select(where, all=all)
+        return selection.purge(by=by, dry_run=True) if dry_run else selection.purge(by=by)
 
     def select(
         self,

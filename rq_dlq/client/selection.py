@@ -3,19 +3,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from rq_dlq.client.arguments import work_of
-from rq_dlq.core.choosing import changing, counting, reading
+from rq_dlq.client.plan import Plan, plan_of
+from rq_dlq.core.changing import changing, plans
+from rq_dlq.core.choosing import counting, reading
 from rq_dlq.core.choosing.counting import groups
 from rq_dlq.core.groups.index import NEW_WITHIN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rq_dlq.client.broker import Broker
     from rq_dlq.client.queue import Queue
     from rq_dlq.core.choosing.choice import Choice
     from rq_dlq.core.queues.queue import QueueState
-    from rq_dlq.values.changed import Changed
+    from rq_dlq.values.changed import CarriedOut, Changed
     from rq_dlq.values.counts import ErrorGroup
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.message import Received
@@ -40,6 +45,9 @@ class Selection(Generic[T]):
     says how many of the chosen messages those are (`Changed`). It raises `InvalidInput` if the selection
     has no condition, places, limit or `all=True`. The audit records the change and `by`, the operator's
     name; None: the user and host of this process.
+
+    With `dry_run=True` a verb changes nothing, and returns a `Plan`, which is shown first and carried out
+    later.
 
     Messages are read page by page, and only until the limit is reached. A message that does not move during
     the call is seen exactly once, whatever happens to the others.
@@ -123,11 +131,16 @@ class Selection(Generic[T]):
         """
         return self._broker._run(groups(self._core, self._choice, new_within))
 
-    def redrive(self, *, by: str | None = None) -> Changed:
+    @overload
+    def redrive(self, *, by: str | None = ..., dry_run: Literal[False] = ...) -> Changed: ...
+    @overload
+    def redrive(self, *, by: str | None = ..., dry_run: Literal[True]) -> Plan[CarriedOut]: ...
+    def redrive(self, *, by: str | None = None, dry_run: bool = False) -> Changed | Plan[CarriedOut]:
         """Move dead or expired messages back to their queue, with ids and histories, and a fresh budget.
 
         Args:
             by: the operator's name, for the audit; None: the user and host of this process.
+            dry_run: only count the messages, and return a `Plan`, which can be carried out.
 
         Returns:
             How many were redriven.
@@ -136,16 +149,29 @@ class Selection(Generic[T]):
             >>> mails.dlq.select("body.to = 'bob'").redrive(by="anna")
             1
         """
-        return self._broker._run(changing.redrive(self._core, self._for("redrive"), by))
+        return self._change("redrive", changing.redrive, by, dry_run=dry_run)
 
+    @overload
     def dead_letter(
-        self, reason: str = "sent to the dead-letter queue by an operator", *, by: str | None = None
-    ) -> Changed:
+        self, reason: str = ..., *, by: str | None = ..., dry_run: Literal[False] = ...
+    ) -> Changed: ...
+    @overload
+    def dead_letter(
+        self, reason: str = ..., *, by: str | None = ..., dry_run: Literal[True]
+    ) -> Plan[CarriedOut]: ...
+    def dead_letter(
+        self,
+        reason: str = "sent to the dead-letter queue by an operator",
+        *,
+        by: str | None = None,
+        dry_run: bool = False,
+    ) -> Changed | Plan[CarriedOut]:
         """Move waiting or expired messages to the dead-letter queue, or discard them if that is the strategy.
 
         Args:
             reason: recorded in the messages' history.
             by: the operator's name, for the audit.
+            dry_run: only count the messages, and return a `Plan`, which can be carried out.
 
         Returns:
             How many died.
@@ -154,13 +180,18 @@ class Selection(Generic[T]):
             >>> orders.select("body.total > 5").dead_letter("a test order")
             1
         """
-        return self._broker._run(changing.dead_letter(self._core, self._for("dead_letter"), reason, by))
+        return self._change("dead_letter", changing.dead_letter, by, dry_run=dry_run, reason=reason)
 
-    def expire(self, *, by: str | None = None) -> Changed:
+    @overload
+    def expire(self, *, by: str | None = ..., dry_run: Literal[False] = ...) -> Changed: ...
+    @overload
+    def expire(self, *, by: str | None = ..., dry_run: Literal[True]) -> Plan[CarriedOut]: ...
+    def expire(self, *, by: str | None = None, dry_run: bool = False) -> Changed | Plan[CarriedOut]:
         """Expire waiting messages now, whatever their time to live.
 
         Args:
             by: the operator's name, for the audit; None: the user and host of this process.
+            dry_run: only count the messages, and return a `Plan`, which can be carried out.
 
         Returns:
             How many expired.
@@ -169,15 +200,20 @@ class Selection(Generic[T]):
             >>> orders.select("age >= '0s'").expire()
             1
         """
-        return self._broker._run(changing.expire_now(self._core, self._for("expire"), by))
+        return self._change("expire", changing.expire_now, by, dry_run=dry_run)
 
-    def deliver_now(self, *, by: str | None = None) -> Changed:
+    @overload
+    def deliver_now(self, *, by: str | None = ..., dry_run: Literal[False] = ...) -> Changed: ...
+    @overload
+    def deliver_now(self, *, by: str | None = ..., dry_run: Literal[True]) -> Plan[CarriedOut]: ...
+    def deliver_now(self, *, by: str | None = None, dry_run: bool = False) -> Changed | Plan[CarriedOut]:
         """Make scheduled messages ready, in the order in which they were sent: before later ones.
 
         A message that waits for others of its key does not change.
 
         Args:
             by: the operator's name, for the audit; None: the user and host of this process.
+            dry_run: only count the messages, and return a `Plan`, which can be carried out.
 
         Returns:
             How many are ready now.
@@ -191,14 +227,25 @@ class Selection(Generic[T]):
             >>> orders.select(places=["scheduled"]).deliver_now()
             1
         """
-        return self._broker._run(changing.deliver_now(self._core, self._for("deliver_now"), by))
+        return self._change("deliver_now", changing.deliver_now, by, dry_run=dry_run)
 
-    def prioritize(self, priority: int, *, by: str | None = None) -> Changed:
+    @overload
+    def prioritize(
+        self, priority: int, *, by: str | None = ..., dry_run: Literal[False] = ...
+    ) -> Changed: ...
+    @overload
+    def prioritize(
+        self, priority: int, *, by: str | None = ..., dry_run: Literal[True]
+    ) -> Plan[CarriedOut]: ...
+    def prioritize(
+        self, priority: int, *, by: str | None = None, dry_run: bool = False
+    ) -> Changed | Plan[CarriedOut]:
         """Change the priority of waiting messages.
 
         Args:
             priority: 9 (first) to 0 (last).
             by: the operator's name, for the audit.
+            dry_run: only count the messages, and return a `Plan`, which can be carried out.
 
         Returns:
             How many messages changed their priority.
@@ -210,9 +257,19 @@ class Selection(Generic[T]):
             >>> orders.select("body.total > 5").prioritize(9)
             1
         """
-        return self._broker._run(changing.prioritize(self._core, self._for("prioritize"), priority, by))
+        return self._change("prioritize", changing.prioritize, by, dry_run=dry_run, priority=priority)
 
-    def move(self, to: Queue[T] | str, *, create: bool = False, by: str | None = None) -> Changed:
+    @overload
+    def move(
+        self, to: Queue[T] | str, *, create: bool = ..., by: str | None = ..., dry_run: Literal[False] = ...
+    ) -> Changed: ...
+    @overload
+    def move(
+        self, to: Queue[T] | str, *, create: bool = ..., by: str | None = ..., dry_run: Literal[True]
+    ) -> Plan[CarriedOut]: ...
+    def move(
+        self, to: Queue[T] | str, *, create: bool = False, by: str | None = None, dry_run: bool = False
+    ) -> Changed | Plan[CarriedOut]:
         """Move the messages to another queue, with their ids and histories; each chunk is one step.
 
         A message whose id the other queue already has stays where it is.
@@ -221,6 +278,7 @@ class Selection(Generic[T]):
             to: the queue, or its name.
             create: create that queue if it does not exist; by default a missing queue is an error.
             by: the operator's name, for the audit.
+            dry_run: only count the messages, and return a `Plan`, which can be carried out.
 
         Returns:
             How many were moved.
@@ -233,19 +291,28 @@ class Selection(Generic[T]):
             >>> orders.select("body.total > 5").move("large", create=True)
             1
         """
-        return self._broker._run(
-            changing.transfer(
-                self._core, self._for("move"), self._target(to), keep=False, create=create, by=by
-            )
+        return self._change(
+            "move", changing.transfer, by, dry_run=dry_run, target=self._target(to), keep=False, create=create
         )
 
-    def copy(self, to: Queue[T] | str, *, create: bool = False, by: str | None = None) -> Changed:
+    @overload
+    def copy(
+        self, to: Queue[T] | str, *, create: bool = ..., by: str | None = ..., dry_run: Literal[False] = ...
+    ) -> Changed: ...
+    @overload
+    def copy(
+        self, to: Queue[T] | str, *, create: bool = ..., by: str | None = ..., dry_run: Literal[True]
+    ) -> Plan[CarriedOut]: ...
+    def copy(
+        self, to: Queue[T] | str, *, create: bool = False, by: str | None = None, dry_run: bool = False
+    ) -> Changed | Plan[CarriedOut]:
         """Copy the messages to another queue, under the same ids but with new counts; otherwise like `move`.
 
         Args:
             to: the queue, or its name.
             create: create that queue if it does not exist; by default a missing queue is an error.
             by: the operator's name, for the audit.
+            dry_run: only count the messages, and return a `Plan`, which can be carried out.
 
         Returns:
             How many were copied.
@@ -257,17 +324,20 @@ class Selection(Generic[T]):
             >>> orders.select(all=True).copy("trial", create=True)
             1
         """
-        return self._broker._run(
-            changing.transfer(
-                self._core, self._for("copy"), self._target(to), keep=True, create=create, by=by
-            )
+        return self._change(
+            "copy", changing.transfer, by, dry_run=dry_run, target=self._target(to), keep=True, create=create
         )
 
-    def purge(self, *, by: str | None = None) -> Changed:
+    @overload
+    def purge(self, *, by: str | None = ..., dry_run: Literal[False] = ...) -> Changed: ...
+    @overload
+    def purge(self, *, by: str | None = ..., dry_run: Literal[True]) -> Plan[CarriedOut]: ...
+    def purge(self, *, by: str | None = None, dry_run: bool = False) -> Changed | Plan[CarriedOut]:
         """Remove the messages permanently.
 
         Args:
             by: the operator's name, for the audit; None: the user and host of this process.
+            dry_run: only count the messages, and return a `Plan`, which can be carried out.
 
         Returns:
             How many were removed.
@@ -275,8 +345,28 @@ class Selection(Generic[T]):
         Examples:
             >>> orders.select("body.total > 5").purge(by="anna")
             1
+            >>> plan = orders.select(all=True).purge(dry_run=True)
+            >>> print(plan)
+            0 messages of orders will be removed
         """
-        return self._broker._run(changing.purge(self._core, self._for("purge"), by))
+        return self._change("purge", changing.purge, by, dry_run=dry_run)
+
+    def _change(
+        self, verb: str, change: Callable[..., Any], by: str | None, *, dry_run: bool, **given: Any
+    ) -> Changed | Plan[CarriedOut]:
+        """Run a verb of `changing`, or plan it."""
+        choice, core, run = self._for(verb), self._core, self._broker._run
+        if not dry_run:
+            changed: Changed = run(change(core, choice, by=by, **given))
+            return changed
+        places = changing.TAKES["transfer" if verb in {"move", "copy"} else verb]
+        planned = run(plans.plan(core, choice, verb, places, given.get("priority")))
+
+        def carry_out(by: str | None) -> CarriedOut:
+            doing = partial(change, core, by=by, **given)
+            return run(plans.carry_out(core, planned, doing, places))
+
+        return plan_of(core.name, planned, carry_out)
 
     def _for(self, verb: str) -> Choice:
         self._choice.check_bulk(verb)

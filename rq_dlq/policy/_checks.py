@@ -114,11 +114,11 @@ def exceptions(values: Iterable[object], name: str) -> tuple[type[BaseException]
     return classes
 
 
-def exceptions_or_names(values: object, name: str) -> tuple[type[BaseException] | str, ...]:
+def exceptions_or_names(values: Iterable[object], name: str) -> tuple[type[BaseException] | str, ...]:
     """A tuple of exception classes, or of their names."""
     given: tuple[object, ...] = (None,)
     if isinstance(values, Iterable) and not isinstance(values, str):
-        given = tuple(cast("Iterable[object]", values))
+        given = tuple(values)
     if not all(map(_is_error, given)):
         raise PolicyError(
             f"{name} is {shown(values)}. Pass a tuple of exception classes, or of their names with the "

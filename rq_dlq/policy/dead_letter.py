@@ -209,6 +209,17 @@ def wire_of(given: object) -> dict[str, JSON]:
     return _build({**known, "strategy": strategy}).as_wire()
 
 
+def over(before: Mapping[str, JSON], given: object) -> dict[str, JSON]:
+    """The fields of an earlier entry with those of `wire_of` in their place."""
+    new = wire_of(given)
+    gone: set[str] = set()
+    if not isinstance(given, Mapping):
+        gone = {*ROWS}
+    elif new.get("strategy", before.get("strategy")) != before.get("strategy"):
+        gone = {name for name, row in ROWS.items() if row.strategy}
+    return {**{name: value for name, value in before.items() if name not in gone}, **new}
+
+
 def concerns(wire: Mapping[str, Any], name: str) -> bool:
     """Whether the fields of an entry apply to a queue; they may be limited to some names."""
     only = wire.get("only")

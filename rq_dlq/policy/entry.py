@@ -67,6 +67,30 @@ class Entry:
         entry |= {row.name: row.given(known[row.name], row.name) for row in PLAIN if row.name in known}
         return _checked(cls(entry, check.flag(pinned, "pinned")))
 
+    @classmethod
+    def over(cls, before: Entry | None, *, pinned: bool | None = None, **given: Unpack[EntryFields]) -> Entry:
+        """An earlier entry with these fields changed; its other fields stay.
+
+        Args:
+            before: the earlier entry; None: there is none.
+            pinned: see the class; None: as before.
+            given: as for `of`. A policy or a strategy takes the place of its whole part, except fields of a
+                later version; a mapping changes the fields that it has.
+
+        Raises:
+            PolicyError: a field is not valid, or contradicts another one, perhaps one that stays; or there
+                are no fields.
+        """
+        known = check.fields(given, SETTABLE, "the policy of a queue")
+        entry = dict(before.stored) if before else {}
+        for name, value in known.items():
+            if name in READERS:
+                entry |= {name: part} if (part := READERS[name].over(entry.get(name, {}), value)) else {}
+            else:
+                entry[name] = FIELDS[name].given(value, name)
+        was = before is not None and before.pinned
+        return cls.decode(cls(entry, was if pinned is None else check.flag(pinned, "pinned")).encode())
+
     def part(self, name: str) -> Mapping[str, JSON]:
         """The fields of the part "redelivery", "dead_letter" or "expiry"."""
         part: Mapping[str, JSON] = self.stored.get(name, {})

@@ -151,6 +151,16 @@ def wire_of(given: object) -> dict[str, JSON]:
     return ExpiryPolicy(**check.fields(given, ROWS, "expiry")).as_wire()
 
 
+def over(before: Mapping[str, JSON], given: object) -> dict[str, JSON]:
+    """The fields of an earlier entry with those of `wire_of` in their place."""
+    new = wire_of(given)
+    if isinstance(given, ExpiryPolicy):
+        gone = {*ROWS}
+    else:
+        gone = {"prefix", "suffix"} if new.get("name") is not None or new.get("discard") else set[str]()
+    return {**{name: value for name, value in before.items() if name not in gone}, **new}
+
+
 def complete(given: Mapping[str, JSON], naming: Template) -> ExpiryPolicy:
     """The combined policy of several entries, with every field.
 

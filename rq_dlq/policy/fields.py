@@ -233,8 +233,12 @@ def check_kind(part: str, fields: Mapping[str, Any], family: str) -> None:
 
 
 def meant(where: str, value: Any) -> Any:
-    """A value from the command line; None if it is the field's word for None."""
-    return None if where in FIELDS and value == FIELDS[where].none != "" else value
+    """A value from the command line; None if it is the field's word for None, or `none`."""
+    row = FIELDS.get(where)
+    if row is None or not row.none:
+        return value
+    words = {row.none} if row.kind == "NAME" else {row.none, "none"}
+    return None if isinstance(value, str) and value in words else value
 
 
 def store(part: str, policy: object, **given: object) -> None:

@@ -38,8 +38,14 @@ def wire_of(given: object) -> dict[str, JSON]:
     Raises:
         PolicyError: a field is not valid, or contradicts another one.
     """
+    return over({}, given)
+
+
+def over(before: Mapping[str, Any], given: object) -> dict[str, Any]:
+    """The fields of an earlier entry with those of `wire_of` in their place."""
+    later = {name: value for name, value in before.items() if name not in ROWS}
     if isinstance(given, RedeliveryPolicy):
-        return _settled(dict(given.as_wire()))
+        return {**later, **_settled(dict(given.as_wire()))}
     known = check.fields(given, (*ROWS, "fatal"), "redelivery")
     if "fatal" in known:
         message = (
@@ -47,7 +53,17 @@ def wire_of(given: object) -> dict[str, JSON]:
             "broker.queue(…, redelivery=RedeliveryPolicy(…, fatal=(ValueError,)))"
         )
         raise PolicyError(message)
-    return _alone({name: ROWS[name].given(value, name) for name, value in known.items()})
+    new = {name: ROWS[name].given(value, name) for name, value in known.items()}
+    growing = (*SETTLED, "arithmetic", "redelivery_delay")
+    gone: set[str] = set()  # a list of waits and growing waits exclude each other: the newer ones count
+    if new.get("delays"):
+        gone = {*growing}
+    elif before.get("delays") and any(name in new for name in (*growing, "delays")):
+        gone = {*SETTLED, "delays"}
+    elif any(name in new for name in growing):
+        gone = {"delays"}
+    kept = {name: value for name, value in before.items() if name in ROWS and name not in gone}
+    return {**later, **_alone({**kept, **new})}
 
 
 def read(wire: Mapping[str, object]) -> dict[str, JSON]:

@@ -89,8 +89,9 @@ class Access:
     def session(self, name: str) -> str:
         """The session cookie for a user who entered the token."""
         name = name.strip()[:MOST_NAME] or "web"
-        content = msgspec.json.encode(_Session(name, _now() + SESSION, secrets.token_urlsafe(12)))
-        return f"{base64.urlsafe_b64encode(content).decode()}.{self._sign(b'session', content)}"
+        return self.signed(
+            b"session", msgspec.json.encode(_Session(name, _now() + SESSION, secrets.token_urlsafe(12)))
+        )
 
     def end(self, request: HTTPConnection) -> None:
         """End the session of a request: this process no longer accepts its cookie."""
@@ -111,21 +112,26 @@ class Access:
 
     def _session_in(self, request: HTTPConnection) -> _Session | None:
         """The session of a request's cookie; None: there is none, or it has ended."""
-        cookie = request.cookies.get(COOKIE, "")
-        content, _, signature = cookie.partition(".")
+        plain = self.opened(b"session", request.cookies.get(COOKIE, ""))
+        try:
+            session = msgspec.json.decode(plain or b"", type=_Session)
+        except msgspec.DecodeError:  # from another version
+            return None
+        return session if session.ends > _now() and session.id not in self._ended else None
+
+    def signed(self, purpose: bytes, content: bytes) -> str:
+        """A content with its signature, as text; `opened` reads it."""
+        return f"{base64.urlsafe_b64encode(content).decode()}.{self._sign(purpose, content)}"
+
+    def opened(self, purpose: bytes, text: str) -> bytes | None:
+        """The content of a signed text; None: this page has not signed it for this purpose."""
+        content, _, signature = text.partition(".")
         try:
             plain = base64.urlsafe_b64decode(content)
         except ValueError:
             return None
-        if not hmac.compare_digest(
-            signature.encode(errors="replace"), self._sign(b"session", plain).encode()
-        ):
-            return None
-        try:
-            session = msgspec.json.decode(plain, type=_Session)
-        except msgspec.DecodeError:  # from another version
-            return None
-        return session if session.ends > _now() and session.id not in self._ended else None
+        wanted = self._sign(purpose, plain).encode()
+        return plain if hmac.compare_digest(signature.encode(errors="replace"), wanted) else None
 
     def _sign(self, purpose: bytes, content: bytes) -> str:
         return hmac.new(self._key, purpose + b"\0" + content, hashlib.sha256).hexdigest()

@@ -12,7 +12,7 @@ import pytest
 
 import rq_dlq
 from rq_dlq import InvalidInput, InvalidName, UnprocessableMessage
-from rq_dlq.core.choosing import changing
+from rq_dlq.core.changing import changing
 from rq_dlq.core.choosing.choice import Choice
 from tests.behaviour.helpers import AT_ONCE, after, bodies, bury, counts, fail, ids, one
 from tests.conftest import MOVED_CLOCK, Clock

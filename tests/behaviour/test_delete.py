@@ -11,7 +11,7 @@ import pytest
 
 import rq_dlq
 from rq_dlq import InvalidInput, LeaseLost, RedeliveryPolicy, SharedDeadLetterStrategy
-from rq_dlq.core.choosing.calls import transfer
+from rq_dlq.core.changing.calls import transfer
 from rq_dlq.core.jobs import jobs
 from rq_dlq.core.jobs.stage import Stage
 from rq_dlq.core.sending import calls as sending_calls

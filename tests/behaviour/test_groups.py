@@ -11,7 +11,8 @@ import pytest
 
 import rq_dlq
 from rq_dlq import Poison, Redeliver, SharedDeadLetterStrategy
-from rq_dlq.core.choosing import changing, reading
+from rq_dlq.core.changing import changing
+from rq_dlq.core.choosing import reading
 from rq_dlq.core.choosing.choice import Choice
 from rq_dlq.core.choosing.counting import groups
 from rq_dlq.core.groups import calls as group_calls

@@ -13,7 +13,7 @@ import pytest
 import rq_dlq
 from rq_dlq import InvalidInput, InvalidMessage, Message, PerKey, PolicyError, RedeliveryPolicy
 from rq_dlq._keys import QueueKeys
-from rq_dlq.core.choosing import changing
+from rq_dlq.core.changing import changing
 from tests.behaviour.helpers import AT_ONCE, ids, keyed
 from tests.behaviour.stepping import drive
 from tests.conftest import Clock

@@ -10,7 +10,7 @@ import pytest
 
 from rq_dlq import Message
 from rq_dlq.core.batches import batches
-from rq_dlq.core.choosing import changing
+from rq_dlq.core.changing import changing
 from rq_dlq.core.choosing.choice import Choice
 from rq_dlq.core.jobs import jobs
 from rq_dlq.core.jobs.stage import Stage

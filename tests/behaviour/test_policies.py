@@ -12,6 +12,7 @@ from rq_dlq import ExpiryPolicy, PolicyError, RedeliveryPolicy, SharedDeadLetter
 from rq_dlq.policy import Entry
 from tests.behaviour.helpers import after, bodies, bury, counts, one, wait_of, waits
 from tests.conftest import Clock
+from tests.each import each_afresh
 
 USUAL = RedeliveryPolicy()
 
@@ -42,6 +43,89 @@ async def test_entries_are_merged_field_by_field(broker: Any, clock: Clock) -> N
     assert 0.5 <= wait <= 1.5
     clock.advance("5s")
     assert (await (await one(other)).nack()).outcome == "dead"
+
+
+async def test_set_changes_only_the_fields_that_it_names(broker: Any) -> None:
+    """A throttle removed the order of keys, and two messages of one key were in work."""
+    policies = broker.policies
+    await policies.set("q", per_key="order", breaker="on", pinned=True, redelivery={"max_delay": "1h"})
+    await policies.set("q", rate="100/s", redelivery={"initial_delay": "15m"})
+    given = Entry.of(
+        per_key="order",
+        breaker="on",
+        rate="100/s",
+        pinned=True,
+        redelivery={"initial_delay": "15m", "max_delay": "1h"},
+    )
+    assert (await policies.read()).entries == {"q": given}
+    await policies.set("q", pinned=False, per_key=None)
+    entry = (await policies.read()).entries["q"]
+    assert (entry.stored["per_key"], entry.stored["rate"], entry.pinned) == (None, "100/s", False)
+    await policies.put("q", Entry.of(rate="1/s"))
+    assert (await policies.read()).entries == {"q": Entry.of(rate="1/s")}
+
+
+async def test_none_is_off_whatever_a_wider_pattern_sets(broker: Any) -> None:
+    await broker.policies.set("#", rate="7/s")
+    await broker.policies.set("q", rate="9/s", outcomes=5)
+    await broker.policies.set("q", rate=None)
+    assert (await broker.policies.explain("q")).rate is None
+
+
+@each_afresh(
+    ("first", "second", "both"),
+    [
+        ({"delays": ["1s", "9s"]}, {"initial_delay": "2s"}, {"initial_delay": "2s", "arithmetic": "rq"}),
+        ({"initial_delay": "2s", "max_redeliveries": 3}, {"delays": ["1s", "9s"]},
+         {"delays": ["1s", "9s"], "max_redeliveries": 3}),
+        ({"arithmetic": "activemq", "redelivery_delay": "2s"}, {"max_redeliveries": 3},
+         {"arithmetic": "activemq", "redelivery_delay": "2s", "max_redeliveries": 3}),
+    ],
+)  # fmt: skip
+async def test_fields_of_redelivery_that_exclude_each_other(
+    broker: Any, first: dict[str, Any], second: dict[str, Any], both: dict[str, Any]
+) -> None:
+    await broker.policies.set("q", redelivery=first)
+    await broker.policies.set("q", redelivery=second)
+    assert (await broker.policies.read()).entries["q"] == Entry.of(redelivery=both)
+
+
+async def test_a_field_may_contradict_one_that_stays(broker: Any) -> None:
+    await broker.policies.set("q", redelivery={"max_delay": "1s"})
+    with pytest.raises(PolicyError, match=r"initial_delay \(5s\) is longer than max_delay \(1s\)"):
+        await broker.policies.set("q", redelivery={"initial_delay": "5s"})
+
+
+@each_afresh(
+    ("first", "second", "both"),
+    [
+        ({"dead_letter": {"prefix": "D."}}, {"dead_letter": {"expiration": "1d"}},
+         {"dead_letter": {"prefix": "D.", "expiration": "1d"}}),
+        ({"dead_letter": {"prefix": "D.", "expiration": "1d"}}, {"dead_letter": {"name": "ALL"}},
+         {"dead_letter": {"name": "ALL", "expiration": "1d"}}),
+        ({"dead_letter": {"report_interval": 5}}, {"dead_letter": {"expiration": "1d"}},
+         {"dead_letter": {"report_interval": 5, "expiration": "1d"}}),
+        ({"dead_letter": {"prefix": "D.", "expiration": "1d"}}, {"dead_letter": None}, {"dead_letter": None}),
+        ({"expiry": {"prefix": "E.", "retention": "1d"}}, {"expiry": {"name": "LATE"}},
+         {"expiry": {"name": "LATE", "retention": "1d"}}),
+        ({"expiry": {"name": "LATE"}}, {"expiry": {"retention": "1d"}},
+         {"expiry": {"name": "LATE", "retention": "1d"}}),
+    ],
+)  # fmt: skip
+async def test_fields_of_dead_and_expired_that_exclude_each_other(
+    broker: Any, first: dict[str, Any], second: dict[str, Any], both: dict[str, Any]
+) -> None:
+    await broker.policies.set("q", **first)
+    await broker.policies.set("q", **second)
+    assert (await broker.policies.read()).entries["q"] == Entry.of(**both)
+
+
+async def test_what_cannot_be_read_is_only_replaced(broker: Any, raw: Any) -> None:
+    raw.hset("rq:policies", "q", b"[]")
+    with pytest.raises(PolicyError, match="can only be replaced or removed"):
+        await broker.policies.set("q", rate="1/s")
+    await broker.policies.put("q", Entry.of(rate="1/s"))
+    assert (await broker.policies.read()).entries == {"q": Entry.of(rate="1/s")}
 
 
 async def test_the_most_specific_wins(broker: Any) -> None:
@@ -95,7 +179,7 @@ async def test_pinned_beats_declared_beats_entries(broker: Any) -> None:
     await broker.policies.set("a.*", redelivery={"max_redeliveries": 3}, pinned=True)
     assert await wait_of(queue) == 5
     assert await source(queue, "redelivery.max_redeliveries") == "pinned a.*"
-    await broker.policies.set("#", redelivery={"max_redeliveries": 0})  # pinned no more
+    await broker.policies.set("#", pinned=False)
     await broker.policies.remove("a.*")
     assert await source(queue, "redelivery.max_redeliveries") == "declared in code"
 

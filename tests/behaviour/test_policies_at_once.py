@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -61,6 +62,12 @@ class Client:
 def sets(pattern: str, entry: Entry | None) -> Client:
     """Change the map."""
     return Client(lambda _: policies.set_policy("rq", NAMING, pattern, entry), changes=True)
+
+
+def names(pattern: str, **fields: Any) -> Client:
+    """Change some fields of an entry."""
+    change = partial(Entry.over, **fields)
+    return Client(lambda _: policies.set_policy("rq", NAMING, pattern, change), changes=True)
 
 
 def opens(name: str, **declared: Any) -> Client:
@@ -232,6 +239,16 @@ def test_in_every_order(name: str, sync_broker: rq_dlq.Broker, raw: Any) -> None
         ends += 1
     assert ends > 1
     assert len(places) > 20
+
+
+def test_two_that_set_different_fields_both_count(sync_broker: rq_dlq.Broker, raw: Any) -> None:
+    before = [sets("a", Entry.of(outcomes=5)), opens("a")]
+    clients = [names("a", rate="9/s"), names("a", per_key="order")]
+    for turns in every_order(sync_broker, raw, before, clients):
+        assert turns.errors == [None, None]
+        stored = {**sync_broker.policies.read().entries["a"].stored}
+        assert stored == {"outcomes": 5, "rate": "9/s", "per_key": "order"}
+        check_settings(raw)
 
 
 def test_one_of_two_declarations_is_the_last(sync_broker: rq_dlq.Broker, raw: Any) -> None:

@@ -106,7 +106,7 @@ async def test_a_map_that_was_removed_holds_no_more(broker: Any, raw: Any) -> No
         ("x" * 201, {"max_in_flight": 1}),
         ("a", {}),
         ("a", {"pinned": True}),
-        ("a", {"max_in_flight": 1, "pinned": None}),
+        ("a", {"max_in_flight": 1, "pinned": "yes"}),
         ("a", {"max_in_flight": 0}),
         ("a", {"max_in_flight": True}),
         ("a", {"redelivery": None}),
@@ -176,7 +176,7 @@ async def test_a_queue_s_own_name_is_not_that_of_its_letters(broker: Any) -> Non
     ):
         with pytest.raises(PolicyError, match=r"'ma' cannot be its own .* choose another name"):
             broker.queue("ma", **said)
-        await broker.policies.set("#", **said)
+        await broker.policies.put("#", Entry.of(**said))
         await bury(broker.queue("ma"), ["y"])
         assert await bodies(broker.queue("ma")) == []
         assert await bodies(broker.queue("DLQ.ma")) == ["y"]

@@ -12,7 +12,8 @@ import pytest
 import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import Message, SharedDeadLetterStrategy
-from rq_dlq.core.choosing import changing, reading
+from rq_dlq.core.changing import changing
+from rq_dlq.core.choosing import reading
 from rq_dlq.core.choosing.choice import Choice
 from rq_dlq.core.choosing.counting import groups
 from rq_dlq.core.pages import ranges

@@ -16,7 +16,6 @@ from rq_dlq import (
     InvalidInput,
     Message,
     RedriveCounts,
-    RedrivePlan,
     Refusal,
     SharedDeadLetterStrategy,
 )
@@ -29,6 +28,7 @@ from tests.audit import audit
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, bodies, bury, counts, ids, one
 from tests.behaviour.stepping import drive
+from tests.behaviour.test_redrives import numbers
 from tests.conftest import Clock
 from tests.contents import contents
 from tests.each import each_afresh
@@ -171,7 +171,7 @@ async def test_a_dry_run_tries_the_edit(broker: Any, raw: Any) -> None:
     dead = await bury(queue, range(4))
     before = contents(raw)
     plan = await queue.dlq.redrive(all=True, edit=even_doubled, dry_run=True)
-    assert plan == RedrivePlan(4, 0, 0, 2, plan.refusals)
+    assert numbers(plan) == (4, 0, 0, 2, 0)
     assert [refusal.id for refusal in plan.refusals] == dead[1::2]
     assert contents(raw) == before
 
@@ -525,7 +525,7 @@ async def test_a_time_to_live_is_kept(to: str | None, broker: Any, clock: Clock)
     await queue.poison(await queue.claim(9))
     clock.advance("2h")
     plan = await queue.dlq.redrive(all=True, ttl="keep", dry_run=True)
-    assert plan == RedrivePlan(3, 1, 0)
+    assert numbers(plan) == (3, 1, 0, 0, 0)
     job = await queue.dlq.redrive(all=True, ttl="keep", to=to)
     assert job.counts == RedriveCounts(eligible=3, moved=2, expired=1)
     assert await counts(queue) == ({"dead": 1} if to else {"ready": 2, "dead": 1})

@@ -13,7 +13,6 @@ from rq_dlq import (
     ExpiryPolicy,
     InvalidInput,
     RedriveCounts,
-    RedrivePlan,
 )
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.pages import calls as page_calls
@@ -26,6 +25,11 @@ from tests.conftest import Clock
 from tests.each import each_afresh
 
 WEEK = "7d"
+
+
+def numbers(plan: Any) -> tuple[int, int, int, int, int]:
+    """What the plan of a redrive counts."""
+    return plan.eligible, plan.expired, plan.gone, plan.refused, plan.leased
 
 
 async def acked(queue: Any, count: int) -> None:
@@ -96,10 +100,10 @@ async def test_a_dry_run_counts_and_changes_nothing(broker: Any, clock: Clock, r
     await queue.send("mortal", id="m", ttl="1h")
     await failed(queue, 1)
     before = sorted(raw.keys())
-    assert await queue.dlq.redrive(all=True, dry_run=True) == RedrivePlan(4, 0, 0)
-    assert await queue.dlq.redrive(ids=[dead[0], "no", "none"], dry_run=True) == RedrivePlan(1, 0, 2)
+    assert numbers(await queue.dlq.redrive(all=True, dry_run=True)) == (4, 0, 0, 0, 0)
+    assert numbers(await queue.dlq.redrive(ids=[dead[0], "no", "none"], dry_run=True)) == (1, 0, 2, 0, 0)
     clock.advance("1h")
-    assert await queue.dlq.redrive(ids=["m"], dry_run=True) == RedrivePlan(1, 1, 0)
+    assert numbers(await queue.dlq.redrive(ids=["m"], dry_run=True)) == (1, 1, 0, 0, 0)
     assert (await counts(queue), sorted(raw.keys())) == ({"dead": 4}, before)
 
 
@@ -122,7 +126,7 @@ async def test_what_is_in_work_is_left_and_counted(how: str, broker: Any) -> Non
     if how == "edit":
         which["edit"] = lambda body: body
     gone = 1 if "ids" in which else 0
-    assert await queue.dlq.redrive(dry_run=True, **which) == RedrivePlan(4, 0, gone, leased=2)
+    assert numbers(await queue.dlq.redrive(dry_run=True, **which)) == (4, 0, gone, 0, 2)
     job = await queue.dlq.redrive(**which, canary=1_000)
     assert job.counts == RedriveCounts(eligible=4, gone=gone, leased=2)
     second = await letters.claim(1)
@@ -638,7 +642,7 @@ async def test_a_group_that_vanished(broker: Any, raw: Any) -> None:
     (group,) = await queue.dlq.groups()
     await queue.dlq.redrive(all=True)
     before = lasting(raw)
-    assert await queue.dlq.redrive(group=group, dry_run=True) == RedrivePlan(0, 0, 0)
+    assert numbers(await queue.dlq.redrive(group=group, dry_run=True)) == (0, 0, 0, 0, 0)
     job = await queue.dlq.redrive(group=group)
     assert (job.state, job.counts) == ("done", RedriveCounts())
     assert lasting(raw) == before

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rq_dlq import BrokerUnavailable, Changed, DeadLetter, InvalidInput, Message
-from rq_dlq.core.choosing import changing
+from rq_dlq.core.changing import changing
 from rq_dlq.core.choosing.choice import Choice
 from rq_dlq.core.steps.step import CHANGED
 from tests.behaviour.faults import lose_replies

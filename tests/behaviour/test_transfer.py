@@ -8,7 +8,7 @@ import pytest
 
 import rq_dlq
 from rq_dlq import BrokerUnavailable, ExpiryPolicy, InvalidInput, Message
-from rq_dlq.core.choosing import changing
+from rq_dlq.core.changing import changing
 from rq_dlq.core.choosing.choice import Choice
 from rq_dlq.core.steps.step import CHANGED
 from tests.audit import audit

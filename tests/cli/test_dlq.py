@@ -270,3 +270,39 @@ def test_a_group_is_muted_until_it_dies_again(shell: Shell, broker: rq_dlq.Broke
     shell("dlq", "mute", "orders", group.fingerprint, "--until", "Tomorrow", code=2)
     shell("dlq", "mute", "orders", "0" * 12, code=1)
     assert [row["did"] for row in shell.json("audit", "orders")] == ["unmuted", "muted", "muted"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["dlq", "purge", "orders", "--all"],
+        ["dlq", "purge", "orders", "--where", "body >= 0"],
+        ["dlq", "redrive", "orders", "--all"],
+        ["queue", "purge", "orders", "--all"],
+        ["msg", "expire", "orders", "--all"],
+        ["msg", "dead-letter", "orders", "--all"],
+    ],
+)
+def test_the_question_is_about_what_it_counted(
+    shell: Shell, broker: rq_dlq.Broker, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five more come while it waits for the answer."""
+    orders, dies = broker.queue("orders"), command[0] == "dlq"
+
+    def come(*bodies: int) -> None:
+        orders.send_many(bodies)
+        if dies:
+            orders.poison(orders.claim(len(bodies)), "no")
+
+    def answers(what: str, *, yes: bool) -> None:
+        assert not yes
+        assert " 12 " in what
+        come(*range(100, 105))
+
+    for module in ("dlq", "redrives", "queues", "msg"):
+        monkeypatch.setattr(f"rq_dlq.cli.{module}.confirm", answers)
+    come(*range(12))
+    told = shell(*command).stderr
+    assert f"; 5 more have {'died' if dies else 'come'} since, and stay" in told
+    stats = orders.stats()
+    assert (stats.dead if dies else stats.ready) == 5

@@ -100,14 +100,45 @@ def test_set_says_this_and_nothing_else(
     shell: Shell, broker: rq_dlq.Broker, words: list[str], entry: Entry
 ) -> None:
     shell("policy", "set", "orders", "--max-in-flight", "3", "--pin")
-    shell("policy", "set", "orders", *words)
+    shell("policy", "set", "orders", *words, "--replace")
     assert entries(broker) == {"orders": entry}
+
+
+def test_set_changes_only_what_is_named(shell: Shell, broker: rq_dlq.Broker) -> None:
+    """A throttle of a queue left two messages of an ordered key in work."""
+    shell("policy", "set", "orders", "--per-key", "order", "--breaker", "on", "--max-delay", "1h", "--pin")
+    told = shell("policy", "set", "orders", "--rate", "100/s", "--initial-delay", "15m")
+    assert "previous" not in told.stderr
+    assert entries(broker) == {
+        "orders": Entry.of(
+            per_key="order",
+            breaker="on",
+            rate="100/s",
+            redelivery={"initial_delay": "15m", "max_delay": "1h"},
+            pinned=True,
+        )
+    }
+    shell("policy", "set", "orders", "--no-pin", "--rate", "200/s")
+    assert not entries(broker)["orders"].pinned
+
+
+@each("field", ["rate", "max_in_flight", "per_key", "breaker", "results", "results_bytes"])
+def test_none_turns_a_field_off(shell: Shell, field: str) -> None:
+    """It would be a surprise if the limit of a wider pattern came back."""
+    option = "--" + field.replace("_", "-")
+    usual = {"per_key": "order", "breaker": "on", "results": "1h", "results_bytes": "1MB"}
+    shell("policy", "set", "#", option, usual.get(field, "7/s" if field == "rate" else "7"))
+    shell("policy", "set", "orders", option, usual.get(field, "9/s" if field == "rate" else "9"))
+    shell("policy", "set", "orders", option, "none", "--outcomes", "5")
+    assert explained(shell, "orders")[field] == (None, "orders")
+    shell("policy", "set", "orders", "--outcomes", "5", "--replace")
+    assert explained(shell, "orders")[field][1] == "#"
 
 
 def test_set_says_what_the_entry_before_had_set(shell: Shell) -> None:
     told = shell("policy", "set", "orders", "--max-redeliveries", "3", "--expiration", "30d", "--pin")
     assert "before" not in told.stderr
-    told = shell("policy", "set", "orders", "--max-redeliveries", "5")
+    told = shell("policy", "set", "orders", "--max-redeliveries", "5", "--replace")
     gone = "the previous entry also set dead_letter.expiration 30d, pinned yes: to keep these fields"
     assert gone in told.stderr
 

@@ -144,7 +144,10 @@ def test_rm_of_what_is_not_empty_wants_all_and_yes(shell: Shell, broker: rq_dlq.
     refused = shell("queue", "rm", "orders", code=1).stderr
     assert "not empty: 1 ready, 1 dead" in refused
     assert "rq-dlq queue rm orders --force" in refused
-    assert "Delete orders with 2 messages" in shell("queue", "rm", "orders", "--force", code=2).stderr
+    assert (
+        "Delete orders with all its messages (2 now) permanently?"
+        in shell("queue", "rm", "orders", "--force", code=2).stderr
+    )
     assert broker.queues() == ["orders"]
     assert "2 messages" in shell("queue", "rm", "orders", "--force", "--yes").stderr
     assert broker.queues() == []
@@ -160,7 +163,7 @@ def test_rm_of_what_has_schedules_wants_force(shell: Shell, broker: rq_dlq.Broke
     assert "it is not empty: 1 schedule. " in shell("queue", "rm", "orders", code=1).stderr
     assert len(broker.schedules()) == 1
     asked = shell("queue", "rm", "orders", "--force", code=2).stderr
-    assert "Delete orders with 0 messages and 1 schedule permanently?" in asked
+    assert "Delete orders with its messages (none now) and 1 schedule permanently?" in asked
     told = shell("queue", "rm", "orders", "--force", "--yes").stderr
     assert told == "deleted orders, with 0 messages and 1 schedule\n"
     assert (broker.queues(), broker.schedules()) == ([], [])

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.cancelling import calls as cancelling_calls
-from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.changing import calls as choosing_calls
 from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.groups.calls import GroupPage
 from rq_dlq.core.keyed.keyed import CANCELLED

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.changing import calls as choosing_calls
 from rq_dlq.core.sessions import calls as session_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.upkeep import calls as upkeep_calls

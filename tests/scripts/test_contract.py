@@ -211,6 +211,7 @@ def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
     given |= {"job": "j", "attempt": "a.0.0", "lengths": {"a.0.0": 2}}
     given |= {"results": {"id": b"result"}, "text": "half"}
     given |= {"takers": ["0a", "?"]}
+    given |= {"mark": "n"}
     given |= {"declared_before": b"", "declared": b"", "entry": b"{}"}
     given["shares"] = [
         session_calls.Share(

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from rq_dlq._scripts import Script, Scripts, parse
-from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.changing import calls as choosing_calls
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.step import CHUNK, MOST

@@ -43,11 +43,9 @@ ELSEWHERE = {
     **dict.fromkeys(names(VERBS, "upkeep"), "it is done until nothing is left, whatever was replied"),
     **dict.fromkeys(names(VERBS, "look"), "it changes nothing"),
     **dict.fromkeys(names(VERBS, "configure"), _ONCE),
-    **dict.fromkeys(("pause", "pause_lane", "reset", "restore", "mute"), _ONCE),
+    **dict.fromkeys(("pause", "pause_lane", "limit_lane", "probe_lane", "reset", "restore", "mute"), _ONCE),
     **dict.fromkeys(("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive"), _ONCE),
     "pass_on": "of what this program does not take: T39",
-    "limit_lane": _ONCE,
-    "probe_lane": _ONCE,
 }
 """The verbs that are in no life, and why."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rq_dlq import RedeliveryPolicy
 from rq_dlq.core.batches import batches
 from rq_dlq.core.batches import calls as batch_calls
-from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.changing import calls as choosing_calls
 from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.jobs import jobs

@@ -107,12 +107,13 @@ class Tools:
 
         Nothing is moved. `eligible` messages would be redriven; the time to live of `expired` of them has
         ended. `gone` counts ids that are not dead letters, `leased` dead letters that are being processed,
-        which stay.
+        which stay. A redrive by such a plan would leave out messages that die after `at`.
         """
         letters = letters_of(self._context, queue)
         which: dict[str, Any] = {"group": group_of(letters, group, queue), "ids": ids}
         plan = letters.redrive(dry_run=True, all=group is None and ids is None, **which)
-        return _answer(_show.attributes(plan, "eligible", "expired", "gone", "leased"))
+        numbers = _show.attributes(plan, "eligible", "expired", "gone", "leased", "chosen", "at")
+        return _answer({"plan": str(plan), **numbers})
 
     def audit(self, limit: Limit = 20) -> str:
         """List what operators did to messages, queues, schedules and policies, the newest first.

@@ -1,1 +1,1 @@
-"""Choosing messages: reading and counting them, and the verbs that change them."""
+"""Choosing messages: reading and counting them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -22,6 +22,7 @@ from rq_dlq.values.readable import utc
 from rq_dlq.values.wanted import NOTHING, RECORD, STATE, STORY
 
 if TYPE_CHECKING:
+    from rq_dlq.core.choosing.cutoff import Cutoff
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.call import Place
     from rq_dlq.values.message import Received
@@ -53,6 +54,8 @@ class Choice:
 
     Attributes:
         indexed: the index of groups has the dead letters of `group`, which is a whole fingerprint.
+        cutoffs: the moment of a plan, by the queue's family: only messages that were there. Empty: no plan.
+        later: with them: only messages that have come since.
 
     Raises:
         InvalidInput: an argument is not valid, or `all` has a condition beside it.
@@ -86,6 +89,8 @@ class Choice:
         self.since = _moment_of(since)
         self.older_than = None if older_than is None else milliseconds(older_than, name="older_than")
         self.indexed = False
+        self.cutoffs: Mapping[str, Cutoff] = {}
+        self.later = False
         self.limit = limit
         self.newest = order == "newest"
         self._deliberate = all
@@ -165,6 +170,14 @@ class Choice:
         """The same among the dead letters of one group, which the index of groups has."""
         choice = copy(self)
         choice.group, choice.indexed = name, True
+        return choice
+
+    def at(self, cutoffs: Mapping[str, Cutoff], *, later: bool = False) -> Choice:
+        """The same among the messages that were there at the moment of a plan, or that have come since."""
+        choice = copy(self)
+        choice.cutoffs, choice.later = cutoffs, later
+        if later:
+            choice.limit = None
         return choice
 
     @property

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 def count(queue: QueueState[Any], choice: Choice) -> Steps[int]:
     """The number of chosen messages."""
-    return (yield from _rows_of(read(queue, choice)))
+    return (yield from rows_of(read(queue, choice)))
 
 
 def count_leased(queue: QueueState[Any], choice: Choice) -> Steps[int]:
     """The number of chosen messages that are being processed, which no verb changes."""
-    return (yield from _rows_of(leased_of(queue, choice)))
+    return (yield from rows_of(leased_of(queue, choice)))
 
 
 class Leased:
@@ -86,7 +86,8 @@ class Leased:
                 self._leased.update((page.queue.name, message_id) for message_id in page.ids)
 
 
-def _rows_of(reading: Reading) -> Steps[int]:
+def rows_of(reading: Reading) -> Steps[int]:
+    """How many messages a reading finds."""
     total = 0
     while page := (yield from following(reading)):
         total += len(page.rows)

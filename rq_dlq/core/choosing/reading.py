@@ -30,6 +30,7 @@ from rq_dlq.values.wanted import ALL, HEAD, NOTHING, STATE
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.choosing.cutoff import Cutoff
     from rq_dlq.core.pages.calls import Index, Page
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.call import Place
@@ -78,6 +79,8 @@ def sources(queue: QueueState[Any], choice: Choice) -> Steps[list[QueueState[Any
     """The queues behind the name, which has the places that are chosen."""
     found = yield from members(queue)
     choice.check_places(queue)
+    if choice.cutoffs:  # others that have the name by now were not asked about
+        found = [member for member in found if member.keys.family in choice.cutoffs]
     return found
 
 
@@ -114,6 +117,7 @@ def leased_of(queue: QueueState[Any], choice: Choice) -> Reading:
     """The leased messages of a choice, which no verb changes; none if its states exclude them."""
     if not choice.takes_leased:
         return
+    choice = choice.at({})
     for member in (yield from sources(queue, choice)):
         now = (yield queue_calls.stats(member.keys, member.name))[0] if choice.conditional else 0
         reading = _at(member, "leased", choice, now, choice.needs | STATE)
@@ -130,8 +134,12 @@ def _of_one(queue: QueueState[Any], choice: Choice, wanted: Wanted, only: Sequen
     for place in choice.places_in(queue):
         if only is not None and place not in only:
             continue
-        now = (yield queue_calls.stats(queue.keys, queue.name))[0] if choice.conditional else 0
-        reading = _at(queue, place, choice, now, wanted | choice.needs)
+        made, needs = choice.cutoffs.get(queue.keys.family), choice.needs
+        if made is not None:
+            now, needs = made.at, needs | made.needs(place)
+        else:
+            now = (yield queue_calls.stats(queue.keys, queue.name))[0] if choice.conditional else 0
+        reading = _at(queue, place, choice, now, wanted | needs)
         while left != 0 and (page := (yield from following(reading))):
             found = Found(queue, place, _taken(page, choice, now)[:left])
             if found.rows:
@@ -142,6 +150,8 @@ def _of_one(queue: QueueState[Any], choice: Choice, wanted: Wanted, only: Sequen
 def _taken(page: Found, choice: Choice, now: int) -> Sequence[Row]:
     """The messages of a page that this version can read and that meet all conditions."""
     page = replace(page, rows=_readable(page.rows, page.queue.name))
+    if (made := choice.cutoffs.get(page.queue.keys.family)) is not None:
+        page = replace(page, rows=[row for row in page.rows if made.has(row, page.place) != choice.later])
     if not choice.conditional:
         return page.rows
     pairs = zip(page.rows, page.messages, strict=True)
@@ -235,9 +245,18 @@ def _standing(queue: QueueState[Any], place: Index, choice: Choice, now: int, wa
     if place in {"dead", "expired"}:  # whose scores are the times of death
         if choice.since is not None:
             after = Position(choice.since)
+        if made := choice.cutoffs.get(queue.keys.family):
+            after, last = _around(made, after, last, later=choice.later)
         if choice.older_than is not None and float(last.score) > (until := now - choice.older_than):
             last = Position(until, _LAST_MEMBER)
     yield from _pages(queue, place, choice, Range(queue.keys, place, after, last), wanted)
+
+
+def _around(made: Cutoff, after: Position, last: Position, *, later: bool) -> tuple[Position, Position]:
+    """The part of an index of deaths that a plan has, or the later part."""
+    if later:
+        return max(after, Position(made.at + 1), key=lambda one: float(one.score)), last
+    return after, last if float(last.score) <= made.at else Position(made.at, _LAST_MEMBER)
 
 
 def _grouped(queue: QueueState[Any], choice: Choice, now: int, wanted: Wanted) -> Reading:
@@ -248,7 +267,13 @@ def _grouped(queue: QueueState[Any], choice: Choice, now: int, wanted: Wanted) -
         return
     if choice.older_than is not None:
         last = min(last, group_calls.before(name, now - choice.older_than + 1), key=lambda end: end.member)
-    after = group_calls.before(name, choice.since or 0)
+    since = choice.since or 0
+    if made := choice.cutoffs.get(queue.keys.family):
+        if choice.later:
+            since = max(since, made.at + 1)
+        else:
+            last = min(last, group_calls.before(name, made.at + 1), key=lambda end: end.member)
+    after = group_calls.before(name, since)
     yield from _pages(queue, "dead", choice, Range(queue.keys, "groups", after, last), wanted)
 
 

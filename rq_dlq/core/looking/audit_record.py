@@ -40,7 +40,7 @@ class AuditRecord:
     Examples:
         >>> removed = orders.purge(all=True, by="anna")
         >>> (record,) = broker.audit(1)
-        >>> record.who, record.did, record.which, record.queue
+        >>> record.who, record.what, record.which, record.queue
         ('anna', 'purged', '1 message (ready, scheduled: all)', 'orders')
     """
 

@@ -37,10 +37,16 @@ def configure(
     return Call("configure", keys, args, items, _is_one)
 
 
-def set_policy(namespace: str, pattern: str, entry: bytes) -> Call[bytes | None]:
-    """Set an entry of the map of policies; empty: remove it. Reads as the one it replaces."""
+def set_policy(namespace: str, pattern: str, entry: bytes, seen: bytes | None = None) -> Call[bytes | None]:
+    """Set an entry of the map of policies; empty: remove it. Reads as the one that was there before.
+
+    Args:
+        seen: the entry from which it was made; if another one is there now, nothing is written. None: it
+            replaces any.
+    """
     keys = _keys.NamedKeys({"policies": _keys.policies(namespace)})
-    return Call("set_policy", keys, {"pattern": pattern, "entry": entry}, (), _read_replaced)
+    args: dict[str, Argument] = {"pattern": pattern, "entry": entry, "seen": b"any" if seen is None else seen}
+    return Call("set_policy", keys, args, (), _read_replaced)
 
 
 def policies(namespace: str) -> Command[dict[bytes, bytes]]:

@@ -153,35 +153,28 @@ def set_policy(
     namespace: str,
     naming: Naming,
     pattern: str,
-    entry: Entry | None,
+    entry: Entry | Callable[[Entry | None], Entry] | None,
     *,
     progress: Callable[[int, int], object] | None = None,
     act: str = "",
 ) -> Steps[int]:
     """Set an entry of the map, or remove it (None), and apply it to every queue that it matches.
 
-    If it is interrupted, only some of the queues have it, and a note on the error states how many.
-
     Args:
+        entry: also a function that makes it from the earlier one (None: there is none). It is called again if
+            another client has changed that in the meantime, so both changes count.
         progress: called with how many queues are done, and of how many.
         act: the entry for the audit (`core/queues/who.py`); empty: no note.
 
     Returns:
-        How many queues it matches.
+        How many queues it matches. If it is interrupted, only some of them have it, and a note on the error
+        states how many.
 
     Raises:
         PolicyError: the pattern or the entry is invalid, or gives dead letters a name that they cannot have.
     """
     parsed = Pattern.parse(pattern)
-    families, fields = list[str](), dict[bytes, bytes]()
-    if entry is not None or act:
-        families, fields = yield Batch([queue_calls.registered(namespace), calls.policies(namespace)])
-    if entry is not None:
-        check_names(PolicyMap.read(fields, naming), parsed, entry, families)
-    text = b"" if entry is None else entry.encode()
-    yield calls.set_policy(namespace, parsed.text, text)
-    if fields.get(parsed.text.encode(), b"") != text:
-        yield from note(namespace, act)
+    yield from _write_entry(namespace, naming, parsed, entry, act)
     families = yield queue_calls.registered(namespace)
     matched = [QueueKeys(namespace, family) for family in filter(parsed.matches, families)]
     policy_map, done, applied = _Map(naming), 0, 0
@@ -205,6 +198,47 @@ def _apply_if_known(keys: QueueKeys, policy_map: _Map) -> Steps[bool]:
         logger.warning("%s stays as it is: %s", keys.family, error)
         return False
     return True
+
+
+def _write_entry(
+    namespace: str,
+    naming: Naming,
+    pattern: Pattern,
+    entry: Entry | Callable[[Entry | None], Entry] | None,
+    act: str,
+) -> Steps[None]:
+    """Write an entry into the map."""
+    name = pattern.text.encode()
+    while True:
+        families, fields = list[str](), dict[bytes, bytes]()
+        if entry is not None or act:
+            families, fields = yield Batch([queue_calls.registered(namespace), calls.policies(namespace)])
+        before = fields.get(name, b"")
+        new = entry(_earlier(pattern, before)) if callable(entry) else entry
+        if new is not None:
+            check_names(PolicyMap.read(fields, naming), pattern, new, families)
+        text = b"" if new is None else new.encode()
+        seen = before if callable(entry) else None
+        replaced = (yield calls.set_policy(namespace, pattern.text, text, seen)) or b""
+        if seen is None or replaced in {seen, text}:
+            break
+    if before != text:
+        yield from note(namespace, act)
+
+
+def _earlier(pattern: Pattern, text: bytes) -> Entry | None:
+    """The entry before the change.
+
+    Raises:
+        PolicyError: it cannot be read.
+    """
+    try:
+        return Entry.decode(text) if text else None
+    except PolicyError as error:
+        message = (
+            f"the entry of {pattern.text!r} cannot be read, so it can only be replaced or removed: {error}"
+        )
+        raise PolicyError(message) from None
 
 
 def undeclare(keys: QueueKeys, naming: Naming, act: str = "") -> Steps[bool]:

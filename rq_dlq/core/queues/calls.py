@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rq_dlq import _keys
 from rq_dlq.core.steps.call import (
+    Argument,
     Call,
     Command,
     Sender,
@@ -114,6 +115,12 @@ def given_names(keys: QueueKeys) -> Command[list[str]]:
 
 MOST_NOTES = 1_000  # as in lua/lib/note_audit.lua
 _BAND = 1 << 42  # lua/lib/order.lua: the score of a ready message is a priority's band and the due time
+
+
+def counted(keys: QueueKeys, *names: str) -> Command[list[int]]:
+    """These counters of a queue; 0 for one that it does not have."""
+    parts: tuple[Argument, ...] = (b"HMGET", keys["counters"], *names)
+    return Command(parts, lambda reply: [int(float(cell or 0)) for cell in reply])
 
 
 def stats(keys: QueueKeys, name: str) -> Call[tuple[int, QueueStats]]:

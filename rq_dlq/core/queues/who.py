@@ -45,7 +45,7 @@ def whoami() -> Steps[str]:
         return ""
 
 
-def act(did: str, by: str | None, *, chosen: str = "", how: str = "") -> Steps[str]:
+def act(did: str, by: str | None, *, chosen: str = "", how: str = "", mark: str = "") -> Steps[str]:
     """An act on a queue as the scripts note it (lua/lib/note_act.lua), however many calls it takes.
 
     Args:
@@ -53,13 +53,16 @@ def act(did: str, by: str | None, *, chosen: str = "", how: str = "") -> Steps[s
         by: see `who`.
         chosen: the chosen messages, in words.
         how: the changes to them, in words.
+        mark: of the plan that it carries out, so that several that do so leave one note; empty: no plan.
 
     Raises:
         InvalidInput: `by` is not a name.
     """
     name = who(by)
     user = yield from whoami()
-    return msgspec.json.encode([secrets.token_hex(4), did, name, user, _text(chosen), _text(how)]).decode()
+    return msgspec.json.encode(
+        [mark or secrets.token_hex(4), did, name, user, _text(chosen), _text(how)]
+    ).decode()
 
 
 def note(namespace: str, act: str, *, queue: str = "", number: int = 0) -> Steps[None]:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.redrive.record import Asked, Redrive
 
-Verdict = Literal["started", "not whole", "too many", "nothing"]
+Verdict = Literal["started", "not whole", "too many", "nothing", "known"]
 Steering = Literal["pause", "resume", "cancel"]
 _DELETED = -2
-_STARTED: dict[int, Verdict] = {1: "started", 0: "not whole", -1: "too many", -2: "nothing"}
+_STARTED: dict[int, Verdict] = {1: "started", 0: "not whole", -1: "too many", -2: "nothing", 2: "known"}
 
 
 class Stepped(NamedTuple):
@@ -106,7 +106,17 @@ def keep(keys: QueueKeys, job: str, ttl: int) -> Command[int]:
 
 
 def start_redrive(
-    keys: QueueKeys, job: str, asked: Asked, *, listed: int | None, gone: int, leased: int = 0, grace: int
+    keys: QueueKeys,
+    job: str,
+    asked: Asked,
+    *,
+    listed: int | None,
+    gone: int,
+    leased: int = 0,
+    grace: int,
+    mark: str = "",
+    made: int | None = None,
+    returned: int = 0,
 ) -> Call[Verdict]:
     """Begin a redrive of the listed messages, or of all messages of its part.
 
@@ -115,6 +125,9 @@ def start_redrive(
         gone: how many of the ids that were asked for are not there.
         leased: how many of the chosen messages are being processed, and left out.
         grace: milliseconds until maintenance drives it, if no other process does.
+        mark: of the plan that it carries out.
+        made: when the plan was made, milliseconds; None: it has none.
+        returned: how often dead letters had returned then.
     """
     args: dict[str, Argument] = {
         "job": job,
@@ -123,8 +136,16 @@ def start_redrive(
         "gone": gone,
         "leased": leased,
         "grace": grace,
+        "made": "" if made is None else made,
+        "returned_before": "" if made is None else returned,
     }
-    return Call("start_redrive", _keys_of(keys, job), args, (), _STARTED.__getitem__)
+    more = MoreKeys(keys, {"redrive": keys.redrive(job), "sender": keys.sender(mark)})
+    return Call("start_redrive", more, args, (), _STARTED.__getitem__)
+
+
+def job_of(keys: QueueKeys, mark: str) -> Command[str | None]:
+    """The redrive that has carried out a plan; None: none has."""
+    return Command((b"GET", keys.sender(mark)), lambda reply: reply.decode() if reply else None)
 
 
 def step_redrive(keys: QueueKeys, job: str, *, limit: int, grace: int) -> Call[Stepped]:

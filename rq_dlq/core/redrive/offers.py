@@ -13,11 +13,11 @@ from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.redrive import calls
 from rq_dlq.core.redrive.calls import Offer
-from rq_dlq.core.redrive.record import MOST_REFUSALS, Refusal
 from rq_dlq.core.redrive.redrives import LEFT, STEP, unknown
 from rq_dlq.core.steps.step import CHUNK_BYTES, Batch, Deadline, Steps
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values import record
+from rq_dlq.values.changed import MOST_REFUSALS, Refusal
 from rq_dlq.values.message import DeadLetter
 from rq_dlq.values.state import length_of
 from rq_dlq.values.visible import visible_line

@@ -8,61 +8,13 @@ from typing import Literal
 import msgspec
 
 from rq_dlq.core.queues.who import name_of
+from rq_dlq.values.changed import CarriedOut
 from rq_dlq.values.codec import NO_JSON
 
 RedriveState = Literal["running", "paused", "done", "cancelled", "undone"]
 STATES: tuple[RedriveState, ...] = ("running", "paused", "undone", "cancelled", "done")
 NUMBERS = ("eligible", "moved", "gone", "acked", "died", "undone", "expired", "refused", "leased")
 """The counts; the fields of a record besides its state (lua/lib/read_redrive.lua)."""
-
-
-MOST_REFUSALS = 100  # that are kept
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A dead letter that a redrive left dead, because it could not be changed as requested.
-
-    Attributes:
-        id: the message's id.
-        why: the reason, a sentence.
-
-    Examples:
-        >>> job = mails.dlq.redrive(all=True, edit=lambda mail: {"to": mail["address"]})
-        >>> for refusal in job.refusals:
-        ...     print(refusal.id, refusal.why)
-        mail-1 KeyError: 'address'
-    """
-
-    id: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class RedrivePlan:
-    """The plan of a redrive.
-
-    Attributes:
-        eligible: how many dead letters would be redriven.
-        expired: how many of these are past their time to live. They are redriven like the others, since a
-            death ends it; with `ttl="keep"` they stay dead.
-        gone: how many of the given ids are not dead letters here.
-        refused: how many of the eligible ones the edit refuses: they stay dead.
-        refusals: the first hundred of these, with reasons.
-        leased: how many of the chosen dead letters are being processed: they stay dead.
-
-    Examples:
-        >>> plan = mails.dlq.redrive(all=True, dry_run=True)
-        >>> plan.eligible, plan.refused
-        (1, 0)
-    """
-
-    eligible: int
-    expired: int
-    gone: int
-    refused: int = 0
-    refusals: tuple[Refusal, ...] = ()
-    leased: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +72,8 @@ class Asked(msgspec.Struct, frozen=True):
         to: the queue that they go to; empty: their own.
         how: what the redrive changes in the messages, in words.
         offered: only its caller can move them, since it edits them, or they go to another queue.
+        planned: how many messages the plan had that it carries out; None: it has no plan.
+        later: how many more had died since the plan was made, when it began.
     """
 
     part: str
@@ -135,6 +89,8 @@ class Asked(msgspec.Struct, frozen=True):
     to: str = ""
     how: str = ""
     offered: bool = False
+    planned: int | None = None
+    later: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +110,18 @@ class Redrive:
     state: RedriveState
     why: str
     counts: RedriveCounts
+
+    @property
+    def carried_out(self) -> CarriedOut | None:
+        """What it has done of its plan; None: it has no plan."""
+        counts, planned = self.counts, self.asked.planned
+        if planned is None:
+            return None
+        leased = max(0, planned - counts.eligible - counts.gone)
+        return CarriedOut(
+            verb="redrive", planned=planned, changed=counts.moved, gone=counts.gone, leased=leased,
+            later=self.asked.later, died=True,
+        )  # fmt: skip
 
     @property
     def pause(self) -> str:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq.core.choosing.counting import Leased
+import msgspec
+
+from rq_dlq.core.changing.plans import Planned, new_mark, now_of
+from rq_dlq.core.changing.targets import check_target, open_target
+from rq_dlq.core.choosing.counting import Leased, rows_of
 from rq_dlq.core.choosing.reading import following, read, sources
-from rq_dlq.core.choosing.targets import check_target, open_target
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.who import who, whoami
 from rq_dlq.core.redrive import calls
 from rq_dlq.core.redrive.offers import Editor, check_reach
-from rq_dlq.core.redrive.record import Redrive, RedriveCounts, RedrivePlan
+from rq_dlq.core.redrive.record import Redrive, RedriveCounts
 from rq_dlq.core.redrive.redrives import GRACE, LEFT, look, steer
 from rq_dlq.core.steps.step import Batch, Steps
 from rq_dlq.errors import BrokerRefused, InvalidInput, RqDlqError
@@ -33,29 +36,35 @@ LISTING = 3_600_000  # milliseconds that listed ids wait for the start
 PLACES: tuple[Place, ...] = ("dead", "expired")
 
 
-def plan(queue: QueueState[Any], choice: Choice, terms: Terms) -> Steps[RedrivePlan]:
-    """Count the messages that a redrive would move; an edit is tried."""
+def plan(queue: QueueState[Any], choice: Choice, terms: Terms) -> Steps[Planned]:
+    """Plan a redrive; an edit is tried."""
     shown_queues = yield from sources(queue, choice)
     if terms.to is not None:
         yield from check_target(terms.to, shown_queues, "redrive dead letters to", create=terms.create)
     editor = Editor(queue, terms)
-    reading = read(queue, choice, editor.wanted, PLACES)
+    chosen = yield from now_of(queue, choice)
+    reading = read(queue, chosen, editor.wanted, PLACES)
     now, _ = yield queue_calls.stats(queue.keys, queue.name)
+    ids: list[str] = []
     eligible = expired = 0
-    in_work = Leased(queue, choice, PLACES)
+    in_work = Leased(queue, chosen, PLACES)
     yield from in_work.begin()
     while page := (yield from following(reading)):
         in_work.found(page)
         eligible += len(page.rows)
+        if choice.limit is not None:
+            ids += page.ids
         for row in page.rows:
             late = (deadline_of(row.state, row.record) or now + 1) <= now
             expired += late
             if not (late and terms.keeps_ttl):
                 editor.offer(row)
     leased = yield from in_work.end()
-    return RedrivePlan(
-        eligible=eligible, expired=expired, gone=_gone(choice, eligible + leased),
-        refused=editor.refused, refusals=tuple(editor.refusals.values()), leased=leased,
+    return Planned(
+        verb="redrive", mark=new_mark(), choice=chosen if choice.limit is None else chosen.of_ids(ids),
+        chosen=choice.in_words, eligible=eligible, leased=leased, expired=expired,
+        gone=_gone(choice, eligible + leased),
+        refused=editor.refused, refusals=tuple(editor.refusals.values()), died=True,
     )  # fmt: skip
 
 
@@ -63,8 +72,14 @@ def _gone(choice: Choice, found: int) -> int:
     return 0 if choice.ids is None or choice.conditional else max(0, len(set(choice.ids)) - found)
 
 
-def begin(queue: QueueState[Any], choice: Choice, terms: Terms) -> Steps[list[Redrive]]:
+def begin(
+    queue: QueueState[Any], choice: Choice, terms: Terms, planned: Planned | None = None
+) -> Steps[list[Redrive]]:
     """Begin a redrive; a view's is one in each of its queues, or, after an error, in none.
+
+    Args:
+        planned: the plan that it carries out, with the same choice; None: it has none. If it was carried out
+            before, the redrive of then.
 
     Raises:
         InvalidInput: a view is not redriven gradually, the other queue does not exist, or too many redrives
@@ -82,27 +97,26 @@ def begin(queue: QueueState[Any], choice: Choice, terms: Terms) -> Steps[list[Re
     user = yield from whoami()
     at, _ = yield queue_calls.stats(queue.keys, queue.name)
     parts = {
-        (one.keys, place): _Part(one.keys, place) for one in shown_queues for place in _places(one, choice)
+        (one.keys, place): _Part(one.keys, place, planned)
+        for one in shown_queues
+        for place in _places(one, choice)
     }
-    in_work = Leased(queue, choice, PLACES)
-    yield from in_work.begin()
-    whole = choice.is_all and not terms.offered
-    if not whole:
-        reading = read(queue, choice, NOTHING, PLACES, known=shown_queues)
-        while page := (yield from following(reading)):
-            in_work.found(page)
-            yield from parts[page.queue.keys, page.place].add(page.ids)
-    found = sum(part.listed for part in parts.values())
+    if planned is not None and (begun := (yield from _begun([*parts.values()], planned, at))):
+        return begun
+    whole = choice.is_all and not terms.offered and planned is None
+    found, leased = yield from _listed(queue, choice, {} if whole else parts, planned, shown_queues)
     if found and terms.to is not None:
         yield from open_target(terms.to)
-    leased = yield from in_work.end()
-    gone = _gone(choice, found + leased)
+    gone, later = yield from _missing(queue, choice, planned, found, leased)
     grace = 0 if terms.detach else LEFT if terms.offered else GRACE
-    asked = partial(terms.asked, chosen=choice.in_words, by=who(terms.by), user=user, at=at)
+    words = choice.in_words if planned is None else planned.chosen
+    asked = partial(terms.asked, chosen=words, by=who(terms.by), user=user, at=at)
     chosen = [part for part in parts.values() if whole or part.listed or not queue.shows_letters]
     starts = [
         part.start(
-            asked(part=part.place, job=part.job, source=part.keys.family),
+            _by_plan(
+                asked(part=part.place, job=part.job, source=part.keys.family), planned, later, first=not n
+            ),
             None if whole else part.listed,
             RedriveCounts() if n else RedriveCounts(gone=gone, leased=leased),
             grace,
@@ -110,6 +124,65 @@ def begin(queue: QueueState[Any], choice: Choice, terms: Terms) -> Steps[list[Re
         for n, part in enumerate(chosen)
     ]
     return (yield from _start_all(queue, starts, terms.by))
+
+
+def _listed(
+    queue: QueueState[Any],
+    choice: Choice,
+    parts: Mapping[tuple[QueueKeys, str], _Part],
+    planned: Planned | None,
+    known: Sequence[QueueState[Any]],
+) -> Steps[tuple[int, int]]:
+    """List the messages of a redrive; returns how many, and how many more are being processed.
+
+    Args:
+        parts: without any, only the latter are counted.
+        known: the queues behind the name.
+    """
+    in_work, found = Leased(queue, choice, PLACES), 0
+    yield from in_work.begin()
+    reading = read(queue, choice, NOTHING, PLACES, known=known)
+    while parts and (page := (yield from following(reading))):
+        in_work.found(page)
+        if ids := page.ids if planned is None else page.ids[: planned.eligible - found]:
+            yield from parts[page.queue.keys, page.place].add(ids)
+            found += len(ids)
+    return found, (yield from in_work.end())
+
+
+def _begun(parts: Sequence[_Part], planned: Planned, now: int) -> Steps[list[Redrive]]:
+    """The redrives that have carried out a plan before.
+
+    Raises:
+        InvalidInput: there are none, and it is too old.
+    """
+    found: list[Redrive] = []
+    jobs = yield Batch([calls.job_of(part.keys, part.mark) for part in parts])
+    for part, job in zip(parts, jobs, strict=True):
+        if job is not None:
+            found.append((yield from look(part.keys, job)))
+    if not found:
+        planned.check_age(now)
+    return found
+
+
+def _missing(
+    queue: QueueState[Any], choice: Choice, planned: Planned | None, found: int, leased: int
+) -> Steps[tuple[int, int]]:
+    """How many of the chosen messages are gone, and how many more have died since the plan."""
+    if planned is None:
+        return _gone(choice, found + leased), 0
+    gone = max(0, planned.eligible - found - max(0, leased - planned.leased))
+    later = yield from rows_of(read(queue, choice.at(choice.cutoffs, later=True), NOTHING, PLACES))
+    return gone, later
+
+
+def _by_plan(asked: Asked, planned: Planned | None, later: int, *, first: bool) -> Asked:
+    """The request with the numbers of its plan; the first of a view has them."""
+    if planned is None:
+        return asked
+    numbers = {"planned": planned.eligible, "later": later} if first else {"planned": 0}
+    return msgspec.structs.replace(asked, **numbers)
 
 
 def _start_all(
@@ -143,10 +216,15 @@ def _places(queue: QueueState[Any], choice: Choice) -> list[str]:
 class _Part:
     """A redrive that is about to begin: its list of ids."""
 
-    def __init__(self, keys: QueueKeys, place: str) -> None:
+    def __init__(self, keys: QueueKeys, place: str, planned: Planned | None) -> None:
         self.keys = keys
         self.place = place
         self.job = secrets.token_hex(4)
+        self.mark, self.returned = "", 0
+        self.made: int | None = None
+        if planned is not None:
+            made = planned.cutoffs[keys.family]
+            self.mark, self.made, self.returned = f"{planned.mark}.{place}", made.at, made.returned
         self.listed = 0
 
     def add(self, ids: Sequence[str]) -> Steps[None]:
@@ -169,9 +247,15 @@ class _Part:
         verdict: calls.Verdict = "nothing"
         if listed != 0:
             verdict = yield calls.start_redrive(
-                self.keys, self.job, asked, listed=listed, gone=left.gone, leased=left.leased, grace=grace
-            )
-        if verdict == "nothing":
+                self.keys, self.job, asked, listed=listed, gone=left.gone, leased=left.leased, grace=grace,
+                mark=self.mark, made=self.made, returned=self.returned,
+            )  # fmt: skip
+        first: str | None = None  # that of another client with the same plan
+        if self.mark and verdict in {"known", "nothing"}:
+            first = yield calls.job_of(self.keys, self.mark)
+        if first is not None:
+            return (yield from look(self.keys, first))
+        if verdict in {"known", "nothing"}:
             return Redrive(self.job, self.keys.family, asked, "done", "", left)
         if verdict == "not whole":
             raise BrokerRefused(

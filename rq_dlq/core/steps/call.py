@@ -132,10 +132,12 @@ class Sender:
     Attributes:
         keys: of the queue, and of the register with the number of the last call that was done.
         number: of the current call.
+        plan: the plan that it carries out (lua/lib/planned.lua); empty: none.
     """
 
     keys: MoreKeys
     number: int = 0
+    plan: str = ""
 
 
 def repetition(call: Call[R]) -> Call[R]:

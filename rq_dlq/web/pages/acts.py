@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 
 from rq_dlq.client.choosing import dead_choice
-from rq_dlq.core.choosing.counting import count_leased
+from rq_dlq.core.changing import changing
+from rq_dlq.core.changing.changing import TAKES
+from rq_dlq.core.changing.plans import carry_out
 from rq_dlq.core.redrive.edits import merging, read_json, rewriting
 from rq_dlq.core.redrive.terms import Terms
 from rq_dlq.errors import InvalidInput, UnprocessableMessage
@@ -24,8 +27,9 @@ from rq_dlq.values.masks import MOST
 from rq_dlq.values.readable import many
 from rq_dlq.values.sent import sent_with
 from rq_dlq.values.visible import visible, visible_json
+from rq_dlq.web import plans
 from rq_dlq.web.pages.lanes import Lane
-from rq_dlq.web.pages.redrives import drive
+from rq_dlq.web.pages.redrives import begun
 from rq_dlq.web.site import READ_ONLY, Site, act, asked, go_to, number_of, verb_of
 from rq_dlq.web.story import body_text
 
@@ -34,10 +38,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from rq_dlq.asyncio.plan import Plan
     from rq_dlq.asyncio.queue import Queue
-    from rq_dlq.core.choosing.choice import Choice
     from rq_dlq.core.queues.queue import QueueState
-    from rq_dlq.core.redrive.record import RedrivePlan
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.masks import Masks
 
@@ -131,35 +134,21 @@ async def do(site: Site, request: Request) -> Response:
         if became != "cancelled":
             raise HTTPException(409, f"it was not cancelled, since it is now {became}")
         return go_to(request, "redrives#audit")
-    chosen = Chosen.of(form, site.masks)
     text = visible_json(str(form.get("edit") or "").replace("\r\n", "\n"))  # browsers send \r\n
-    if verb == "edit" and "number" not in form:
-        return await _asked(site, request, queue, verb, chosen, text=text, tried=True)
-    number = number_of(form, "number", int) or 0
-    conditions: dict[str, Any] = {**chosen.conditions, "limit": number}
+    if verb == "edit" and "plan" not in form:
+        return await _asked(site, request, queue, verb, Chosen.of(form, site.masks), text=text, tried=True)
+    plan = plans.read(site.access, queue, verb, form.get("plan"), edit=text if verb == "edit" else "")
+    planned, letters = plan.planned(queue.name), queue.dlq
     if verb == "purge":
-        removed = await queue.dlq.select(**conditions).purge(by=site.by(request))
-        if removed.leased and not removed:
-            raise HTTPException(
-                409, f"nothing was removed: {many(removed.leased, 'dead letter')} being processed"
-            )
-        return go_to(request, "redrives#audit")
-    if verb == "redrive":
-        job = await queue.dlq.redrive(**conditions, by=site.by(request), detach=True)
-    else:
-        wanted = _choice_of(chosen, number)
-        terms = Terms(edit=await _edit_of(site, queue, chosen, text), by=site.by(request))
-        job = await queue.dlq._begun(wanted, terms)  # noqa: SLF001 - `redrive` would wait for it
-    if not job.counts.eligible:
-        raise HTTPException(409, _nothing_redriven(job.counts.leased))
-    drive(site, job)
-    return go_to(request, "redrive", queue=queue.name, id=job.id)
-
-
-def _nothing_redriven(leased: int) -> str:
-    if leased:
-        return f"nothing was redriven: {many(leased, 'dead letter')} being processed"
-    return "none of these messages is dead any more: they were redriven or removed in the meantime"
+        doing = partial(changing.purge, letters._core, by=site.by(request))
+        done = await site.broker._run(carry_out(letters._core, planned, doing, TAKES["purge"]))
+        return site.page(request, "done.html", queue=queue, title=OF_LETTERS[verb], done=done)
+    terms = Terms(by=site.by(request), detach=verb == "redrive")
+    if verb == "edit":
+        chosen = Chosen(plan.ids or (), plan.where or "", plan.group or "")
+        terms = replace(terms, edit=await _edit_of(site, queue, chosen, text))
+    job = await letters._begun(planned.choice, terms, planned)  # noqa: SLF001 - `redrive` would wait for it
+    return begun(site, request, queue, job)
 
 
 async def _asked(
@@ -173,27 +162,22 @@ async def _asked(
     tried: bool = False,
 ) -> Response:
     """The confirmation page. After a trial of an edit, it shows the changed messages."""
-    plan: RedrivePlan | None = None
-    wrong = ""
+    plan: Plan[Any] | None = None
+    wrong, conditions = "", chosen.conditions
     try:
-        count = await queue.dlq.select(**chosen.conditions).count()
-        leased = await site.broker._run(count_leased(queue.dlq._core, _choice_of(chosen)))
-        if tried:
-            edit = await _edit_of(site, queue, chosen, text)
-            plan = await queue.dlq.redrive(**chosen.conditions, dry_run=True, edit=edit)
+        if verb == "purge":
+            plan = await queue.dlq.select(**conditions).purge(dry_run=True)
+        else:
+            edit = await _edit_of(site, queue, chosen, text) if tried else None
+            plan = await queue.dlq.redrive(**conditions, dry_run=True, edit=edit)
     except InvalidInput as error:  # shown in the form, for the user to correct
-        count, leased, wrong = 0, 0, str(error)
+        wrong = str(error)
     return site.page(
         request, "act.html", queue=queue, verb=verb, title=OF_LETTERS[verb], of_queue=False, chosen=chosen,
-        words=dead_choice({"group": chosen.group or None}).in_words if chosen.group else "", count=count,
-        leased=leased, text=text, plan=plan, wrong=wrong, one=len(chosen.ids) == 1, effect="",
+        words=dead_choice({"group": chosen.group or None}).in_words if chosen.group else "", plan=plan,
+        text=text, tried=tried and not wrong, wrong=wrong, one=len(chosen.ids) == 1, effect="",
+        plan_text=plan and plans.written(site.access, queue, verb, plan, conditions, edit=text),
     )  # fmt: skip
-
-
-def _choice_of(chosen: Chosen, limit: int | None = None) -> Choice:
-    """The dead letters that a form chooses, as a `Choice`."""
-    conditions = chosen.conditions
-    return dead_choice(conditions, where=conditions.pop("where"), limit=limit)
 
 
 async def _text_to_edit(site: Site, queue: Queue[Any], chosen: Chosen) -> str:

@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 
 from rq_dlq.core.choosing.choice import is_group
 from rq_dlq.errors import InvalidInput
+from rq_dlq.web import plans
 from rq_dlq.web.site import Site, act, asked, go_to, number_of, verb_of
 from rq_dlq.web.story import story_of
 
@@ -39,7 +40,7 @@ async def group(site: Site, request: Request) -> Response:
         story=story_of(sample, seen.at), letters=letters[LETTERS * (number - 1) : LETTERS * number],
         number=number, following=len(letters) > LETTERS * number and number < MOST_PAGES,
         last=number == MOST_PAGES, redrives=redrives, canary=min(CANARY, found.count),
-        given=request.query_params, **await _planned(queue, mark, request.query_params),
+        given=request.query_params, **await _planned(site, queue, mark, request.query_params),
     )  # fmt: skip
 
 
@@ -82,7 +83,7 @@ def terms_of(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _planned(queue: Queue[Any], mark: str, given: Mapping[str, Any]) -> dict[str, Any]:
+async def _planned(site: Site, queue: Queue[Any], mark: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if "plan" not in given:
         return {"plan": None, "terms": None, "wrong": ""}
     try:
@@ -92,4 +93,5 @@ async def _planned(queue: Queue[Any], mark: str, given: Mapping[str, Any]) -> di
         return {"plan": None, "terms": None, "wrong": str(error)}
     if terms["canary"]:
         terms["canary"] = min(terms["canary"], plan.eligible) or None
-    return {"plan": plan, "terms": terms, "wrong": ""}
+    text = plans.written(site.access, queue, "redrive", plan, {"group": mark}, terms=terms)
+    return {"plan": plan, "terms": terms, "wrong": "", "plan_text": text}

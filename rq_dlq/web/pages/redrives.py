@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 
+from rq_dlq.core.redrive.terms import Terms
 from rq_dlq.errors import RqDlqError
-from rq_dlq.web import live
-from rq_dlq.web.pages.group import terms_of
+from rq_dlq.values.readable import many
+from rq_dlq.web import live, plans
 from rq_dlq.web.site import Site, act, asked, go_to, verb_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from rq_dlq.asyncio.queue import Queue
     from rq_dlq.asyncio.redrive import RedriveJob
 
 AUDIT = 100  # entries
+NONE_LEFT = "none of these messages is dead any more: they were redriven or removed in the meantime"
 VERBS = ("pause", "resume", "cancel", "undo")
 
 
@@ -45,15 +48,23 @@ async def redrive(site: Site, request: Request) -> Response:
 async def begin(site: Site, request: Request) -> Response:
     """Begin a redrive of a group, or of one message."""
     queue, form = await site.queue(request), await request.form()
-    which: dict[str, Any] = {"group": form.get("group") or None}
-    if form.get("id"):
-        which = {"ids": [form.get("id")]}
-    terms = terms_of(form)
-    job = await queue.dlq.redrive(**which, **terms, by=site.by(request), detach=True)
+    plan = plans.read(site.access, queue, "redrive", form.get("plan"))
+    planned, letters = plan.planned(queue.name), queue.dlq
+    given: dict[str, Any] = {**plan.terms, "by": site.by(request), "detach": True}
+    job = await letters._begun(planned.choice, Terms(**given), planned)  # noqa: SLF001 - it would be driven
+    return begun(site, request, queue, job)
+
+
+def begun(site: Site, request: Request, queue: Queue[Any], job: RedriveJob) -> Response:
+    """Drive a redrive that has begun, and go to its page.
+
+    Raises:
+        HTTPException: it has no messages.
+    """
     if not job.counts.eligible:
-        raise HTTPException(
-            409, "none of these messages is dead any more: they were redriven or removed in the meantime"
-        )
+        leased = job.counts.leased
+        why = f"nothing was redriven: {many(leased, 'dead letter')} being processed" if leased else NONE_LEFT
+        raise HTTPException(409, why)
     drive(site, job)
     return go_to(request, "redrive", queue=queue.name, id=job.id)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rq_dlq.core.batches import calls as batch_calls
-from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.changing import calls as choosing_calls
 from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls

@@ -11,7 +11,7 @@ import pytest
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.cancelling import calls as cancelling_calls
-from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.changing import calls as choosing_calls
 from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.schedules import calls as schedule_calls
 from rq_dlq.core.sending import calls as sending_calls

@@ -11,7 +11,7 @@ import pytest
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.cancelling import calls as cancelling_calls
-from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.changing import calls as choosing_calls
 from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.pages import calls as page_calls

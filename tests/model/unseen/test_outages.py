@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.changing import calls as choosing_calls
 from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.values.key import lane_of
 from tests.model.bench import Bench

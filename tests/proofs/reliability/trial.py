@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rq_dlq.core.choosing import calls as choosing_calls
+from rq_dlq.core.changing import calls as choosing_calls
 from rq_dlq.core.claiming import calls as claiming_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Held

@@ -1,5 +1,4 @@
 -- Cancels a message: it is removed, and counted. A message that is being processed is removed immediately, so its holder
--- Cancels a message: it is removed, and counted. A message that is being processed is removed immediately, so its holder
 -- can no longer settle it; its seat, and its place under `max_in_flight`, stay taken until the holder's call or its lease has
 -- ended (lib/end_cancelled). A dead or expired message stays, and so does one in a batch of Spark, whose claims are settled
 -- as a whole. Returns the outcome: cancelled; or where the message stays: dead, expired, batch, later (a form of a later

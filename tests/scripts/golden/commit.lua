@@ -1509,11 +1509,10 @@ local function queue(n)
       end
     end
     if with_result then -- first, so that a message that is gone has its result
-      local ended, ends, acked_at = with_result, {}, 'acked ' .. string.format('%.0f', now) .. ' '
+      local ended, ends, kept_for, most_bytes = with_result, {}, values[6], values[7]
       for n, id in ipairs(ended) do
-        ends[n] = acked_at .. (given[id] or '')
+        ends[n] = string.format('acked %.0f %s', now, given[id] or '')
       end
-      local kept_for, most_bytes = values[6], values[7]
       local function span(text)
         local value = tonumber(text and text:match('^%d+$') or nil)
         return value and value > 0 and value <= 315360000000 and value or nil -- ten years

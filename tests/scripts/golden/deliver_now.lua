@@ -1,7 +1,7 @@
 -- Makes scheduled messages ready now, at the positions of their births, so ahead of messages that were sent later (I8). A
 -- message that waits for a seat of its lane is left as it is. Returns the reply of lib/changed.
-local number, act = ARGV[1], ARGV[2] -- act: as in lib/note_act
--- items from ARGV[3]: id
+local number, act, plan = ARGV[1], ARGV[2], ARGV[3] -- act, plan: as in lib/note_act and lib/planned
+-- items from ARGV[4]: id
 local messages, states, history, ready, scheduled = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, expired, expiring, leases, settings = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local wake, groups, redrives, audit, seats = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
@@ -762,8 +762,28 @@ end
 -- otherwise a full Redis 6.2 would refuse a purge of nothing. Returns how many messages it changed, the score and the
 -- member of the row after which the range continues (empty: it is complete), and how many messages it left since they are
 -- being processed.
+--   plan: as in lib/planned; its last call returns the end of the plan
 local function changed(number, score, member, leased)
-  if number > 0 then
+  if plan ~= '' then
+    -- The end of a call of a plan (lib/planned): records the act, and in the register of the plan how many messages it has
+    -- changed so far. After its last call the plan is done: every further call of any client gets that reply (I12).
+    --   number: how many messages this call changed. Returns how many all have; LATER and LEASED are the rest of the last reply
+    local function note_plan(number)
+      local total = number + (tonumber(register and register:match('%d*$')) or 0)
+      local later, leased = plan:match('^%d+ %d+ %d+ %d+ (%d+) (%d+)$')
+      note_act(act, number)
+      if later then
+        note_done(total, table.concat({ later, '', leased, '' }, ' '))
+      elseif number > 0 then
+        redis.call('PSETEX', sender, '3600000', '0 ' .. total) -- below the number of its calls: it is not done
+      end
+      return total, later or '', tonumber(leased) or 0
+    end
+    local total, later, left = note_plan(number)
+    if later ~= '' then
+      return { total, later, '', left }
+    end
+  elseif number > 0 then
     note_act(act, number)
     note_done(number, table.concat({ score, member, leased, '' }, ' '))
   end
@@ -903,6 +923,47 @@ local function each_chosen(index, first, visit, range, otherwise)
     end
   end
   return count, next_score, next_member, leased
+end
+-- Whether a dead letter returned since a redrive began (lib/mark_returned).
+--   r: the redrive, from lib/read_redrive
+local function returned_since(r, state)
+  return tonumber(state.more:match(' returned=(%d+)') or 0) > r.returned
+end
+-- Restricts a verb on chosen messages to those of a plan: `planned(visit)` returns false for the others, and for those that
+-- would be more than the plan said. Those of a plan were there when it was made, and have stayed: a message that was
+-- redriven or moved since, or died since, is another one for the operator, even if it has the same id.
+--   plan: AT BIRTH RETURNED MOST; of its last call also LATER LEASED (lib/note_plan). Empty: no plan, `visit` as it is
+--   AT: when it was made, milliseconds; BIRTH: the last that the queue had given then; RETURNED: as in lib/returned_since
+--   MOST: how many messages it may change; the register has how many it has changed
+local ARRIVES = { redriven = true, moved = true, copied = true } -- by such an event a message with an old birth comes
+
+local function is_planned(made, id, state, head)
+  if state.part ~= 'live' then
+    return state.due <= made.at and not returned_since(made, state)
+  end
+  local came
+  for event, at in ('\n' .. (redis.call('HGET', history, id) or '')):gmatch('\n(%a+)\t(%d+)') do
+    came = ARRIVES[event] and tonumber(at) or came
+  end
+  if came then
+    return came <= made.at
+  end
+  return head.birth <= made.birth
+end
+
+local function planned(visit)
+  local at, birth, returned, most = plan:match('^(%d+) (%d+) (%d+) (%d+)')
+  if not at then
+    return visit
+  end
+  local made = { at = tonumber(at), birth = tonumber(birth), returned = tonumber(returned) }
+  local left = tonumber(most) - (tonumber(register and register:match('%d*$')) or 0)
+  return function(id, state, head, ...)
+    if left <= 0 or not is_planned(made, id, state, head) or visit(id, state, head, ...) == false then
+      return false
+    end
+    left = left - 1
+  end
 end
 -- The only way a message gets a row in an index, except where many move together, as in lib/sent and lib/promote. The new
 -- row is written first, then the state, which takes effect; the caller removes the old row last (lib/leave). A script that
@@ -1145,13 +1206,13 @@ local function leave(id, index, row, new_index, new_row)
     redis.call('ZREM', index, row)
   end
 end
-local delivered, next_score, next_member, leased = each_chosen(scheduled, 3, function(id, state, head, member, score)
+local delivered, next_score, next_member, leased = each_chosen(scheduled, 4, planned(function(id, state, head, member, score)
   if score >= BLOCKED then
     return false
   end
   state.due = math.min(now, math.floor(head.birth / 4096))
   leave(id, scheduled, member, put(id, state, head))
-end)
+end))
 if delivered > 0 then
   wake_one()
 end

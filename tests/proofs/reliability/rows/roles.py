@@ -54,7 +54,7 @@ def tried(role: str, loaded: str) -> Iterator[tuple[Any, ...]]:
         policies = _keys.policies(NAMESPACE)
         yield from ((name, policies, *arguments) for name, arguments in writes.items())
         yield ("EVALSHA", loaded, 1, ours["settings"], policies)
-        yield ("EVALSHA", SCRIPTS["set_policy"].sha, 1, policies, "orders", "{}")
+        yield ("EVALSHA", SCRIPTS["set_policy"].sha, 1, policies, "orders", "{}", "any")
     if role == "read-only":
         yield from ((name, key, *of) for key in ours.by_name.values() for name, of in writes.items())
         shared = (_keys.queues, _keys.aliases, _keys.processes)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from rq_dlq.core.choosing import calls
+from rq_dlq.core.changing import calls
+from rq_dlq.core.changing.targets import check_target, open_target
 from rq_dlq.core.choosing.counting import Leased, count_leased
 from rq_dlq.core.choosing.reading import following, read, sources
-from rq_dlq.core.choosing.targets import check_target, open_target
 from rq_dlq.core.keyed.keyed import why_blocked
 from rq_dlq.core.pages import calls as page_calls
-from rq_dlq.core.pages.calls import START
+from rq_dlq.core.pages.calls import END, START
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.queue import places_of
 from rq_dlq.core.queues.who import act as act_of
@@ -32,7 +32,8 @@ from rq_dlq.values.wanted import NOTHING, STATE
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
-    from rq_dlq.core.choosing.calls import ChangedRange
+    from rq_dlq.core.changing.calls import ChangedRange
+    from rq_dlq.core.changing.plans import Carrying
     from rq_dlq.core.choosing.choice import Choice
     from rq_dlq.core.pages.calls import Index, Page, Position
     from rq_dlq.core.queues.queue import QueueState
@@ -69,6 +70,7 @@ def change(
     but: QueueKeys | None = None,
     all_first: bool = False,
     whole: bool = False,
+    plan: Carrying | None = None,
 ) -> Steps[Changed]:
     """Change the chosen messages that wait in one of `places`; returns how many were changed.
 
@@ -76,12 +78,14 @@ def change(
         but: the member of a view that is left alone.
         all_first: choose all before the first is changed, since a changed one could be chosen again.
         whole: the verb writes whole records, so a script gets about half a megabyte of them.
+        plan: the plan that it carries out; None: it has none.
     """
     done = left = 0
+    once = _once(queue, plan, partial(verb, place=places[0], ids=()))
 
     def change_these(keys: QueueKeys, place: Place, ids: Sequence[str]) -> Steps[None]:
         nonlocal done, left
-        changed = yield from senders.once(queue.senders, keys, verb, place=place, ids=ids)
+        changed = yield from once(keys, verb, place=place, ids=ids)
         done, left = done + changed, left + changed.leased
 
     leased = Leased(queue, choice)
@@ -101,6 +105,16 @@ def change(
     for chunk in sorted(waiting, key=lambda chunk: chunk[1] == "scheduled"):
         yield from change_these(*chunk)
     return Changed(done, left + (yield from leased.end()))
+
+
+def _once(
+    queue: QueueState[Any], plan: Carrying | None, last: Callable[..., Call[Any]]
+) -> Callable[..., Steps[Any]]:
+    """How calls are made that take effect once; `last` makes the last call of a plan."""
+    if plan is None:
+        return partial(senders.once, queue.senders)
+    plan.last = last
+    return plan.once
 
 
 def _are_blocked(queue: QueueState[Any], choice: Choice, places: Sequence[Place]) -> Steps[bool]:
@@ -127,14 +141,22 @@ def _in_turn(choice: Choice, places: Sequence[Place]) -> list[Sequence[Place]]:
 
 
 def change_all(
-    queue: QueueState[Any], choice: Choice, verb: VerbOfAll, places: Sequence[Index]
+    queue: QueueState[Any],
+    choice: Choice,
+    verb: VerbOfAll,
+    places: Sequence[Index],
+    plan: Carrying | None = None,
 ) -> Steps[Changed]:
     """Change all messages that are in `places` now, a chunk at a time; returns how many were changed.
 
     The script finds them itself, so it also takes damaged messages, and rows that an interrupted script left.
     Each chunk begins after the last row of the one before it. Messages of a later version are skipped, and so
     are changed messages that returned.
+
+    Args:
+        plan: as for `change`.
     """
+    once = _once(queue, plan, partial(verb, place=places[0], after=END, upto=START))
     done, left = 0, (yield from count_leased(queue, choice))
     for member in (yield from sources(queue, choice)):
         for place in places:
@@ -143,47 +165,60 @@ def change_all(
             after: Position | None = START
             upto: Position | None = yield page_calls.position(member.keys, place, -1)
             while after and upto:
-                part = yield from senders.once(
-                    queue.senders, member.keys, verb, place=place, after=after, upto=upto
-                )
+                part = yield from once(member.keys, verb, place=place, after=after, upto=upto)
                 done += part.changed
                 after = part.next
     return Changed(done, left)
 
 
-def redrive(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Steps[Changed]:
+def redrive(
+    queue: QueueState[Any], choice: Choice, by: str | None = None, *, plan: Carrying | None = None
+) -> Steps[Changed]:
     """Redrive them, except those that die again during the call."""
-    act, name = (yield from _act(queue, choice, "redriven", by)), _who(queue, by)
+    act, name = (yield from _act(queue, choice, "redriven", by, plan)), _who(queue, by)
     if choice.is_all:
         verb = partial(calls.redrive_range, by=name, limit=CHANGED, act=act)
-        return (yield from change_all(queue, choice, verb, TAKES["redrive"]))
+        return (yield from change_all(queue, choice, verb, TAKES["redrive"], plan))
     these = partial(calls.redrive, by=name, act=act)
-    return (yield from change(queue, choice, these, TAKES["redrive"], all_first=True))
+    return (yield from change(queue, choice, these, TAKES["redrive"], all_first=True, plan=plan))
 
 
-def purge(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Steps[Changed]:
+def purge(
+    queue: QueueState[Any], choice: Choice, by: str | None = None, *, plan: Carrying | None = None
+) -> Steps[Changed]:
     """Remove them permanently."""
-    act = yield from _act(queue, choice, "purged", by)
+    act = yield from _act(queue, choice, "purged", by, plan)
     if choice.is_all:
         these = partial(calls.purge_range, limit=CHANGED, act=act)
-        return (yield from change_all(queue, choice, these, TAKES["purge"]))
-    return (yield from change(queue, choice, partial(calls.purge, act=act), TAKES["purge"]))
+        return (yield from change_all(queue, choice, these, TAKES["purge"], plan))
+    return (yield from change(queue, choice, partial(calls.purge, act=act), TAKES["purge"], plan=plan))
 
 
-def dead_letter(queue: QueueState[Any], choice: Choice, reason: str, by: str | None = None) -> Steps[Changed]:
+def dead_letter(
+    queue: QueueState[Any],
+    choice: Choice,
+    reason: str,
+    by: str | None = None,
+    *,
+    plan: Carrying | None = None,
+) -> Steps[Changed]:
     """Send them to the dead-letter queue."""
-    act = yield from _act(queue, choice, "dead-lettered", by, how=reason)
+    act = yield from _act(queue, choice, "dead-lettered", by, plan, how=reason)
     verb = partial(calls.dead_letter, by=_who(queue, by), cause=Cause.of(reason), act=act)
-    return (yield from change(queue, choice, verb, TAKES["dead_letter"]))
+    return (yield from change(queue, choice, verb, TAKES["dead_letter"], plan=plan))
 
 
-def expire_now(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Steps[Changed]:
+def expire_now(
+    queue: QueueState[Any], choice: Choice, by: str | None = None, *, plan: Carrying | None = None
+) -> Steps[Changed]:
     """Expire them, whatever their time to live."""
-    act = yield from _act(queue, choice, "expired", by)
-    return (yield from change(queue, choice, partial(calls.expire_now, act=act), TAKES["expire"]))
+    act = yield from _act(queue, choice, "expired", by, plan)
+    return (yield from change(queue, choice, partial(calls.expire_now, act=act), TAKES["expire"], plan=plan))
 
 
-def deliver_now(queue: QueueState[Any], choice: Choice, by: str | None = None) -> Steps[Changed]:
+def deliver_now(
+    queue: QueueState[Any], choice: Choice, by: str | None = None, *, plan: Carrying | None = None
+) -> Steps[Changed]:
     """Make them ready, at the position that they had when they were sent.
 
     Raises:
@@ -191,13 +226,13 @@ def deliver_now(queue: QueueState[Any], choice: Choice, by: str | None = None) -
     """
     for message_id in choice.ids or ():
         yield from _refuse_blocked(queue, choice, message_id)
-    act = yield from _act(queue, choice, "made ready", by)
+    act = yield from _act(queue, choice, "made ready", by, plan)
 
     def verb(sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[Changed]:
         del place
         return calls.deliver_now(sender, ids=ids, act=act)
 
-    return (yield from change(queue, choice, verb, TAKES["deliver_now"]))
+    return (yield from change(queue, choice, verb, TAKES["deliver_now"], plan=plan))
 
 
 def _refuse_blocked(queue: QueueState[Any], choice: Choice, message_id: str) -> Steps[None]:
@@ -213,13 +248,20 @@ def _refuse_blocked(queue: QueueState[Any], choice: Choice, message_id: str) -> 
 
 
 def prioritize(
-    queue: QueueState[Any], choice: Choice, priority: int, by: str | None = None
+    queue: QueueState[Any],
+    choice: Choice,
+    priority: int,
+    by: str | None = None,
+    *,
+    plan: Carrying | None = None,
 ) -> Steps[Changed]:
     """Give them another priority."""
     check_priority(priority)
-    act = yield from _act(queue, choice, "prioritized", by, how=f"priority {priority}")
+    act = yield from _act(queue, choice, "prioritized", by, plan, how=f"priority {priority}")
     verb = partial(calls.prioritize, priority=priority, act=act)
-    return (yield from change(queue, choice, verb, TAKES["prioritize"], all_first=True, whole=True))
+    return (
+        yield from change(queue, choice, verb, TAKES["prioritize"], all_first=True, whole=True, plan=plan)
+    )
 
 
 def transfer(
@@ -230,6 +272,7 @@ def transfer(
     keep: bool,
     create: bool = False,
     by: str | None = None,
+    plan: Carrying | None = None,
 ) -> Steps[Changed]:
     """Move them to another queue, or copy them, except those whose ids that queue already has.
 
@@ -242,7 +285,7 @@ def transfer(
         yield from open_target(target)
     opening = yield queue_calls.opening(target.keys)
     verb_name = "copied" if keep else "moved"
-    act = yield from _act(queue, choice, verb_name, by, how=f"to {target.name}")
+    act = yield from _act(queue, choice, verb_name, by, plan, how=f"to {target.name}")
 
     def verb(sender: Sender, /, *, place: Place, ids: Sequence[str]) -> Call[Changed]:
         cause = Cause.of(f"{verb_name} from {sender.keys.queue.family} ({place})")
@@ -258,13 +301,16 @@ def transfer(
             act=act,
         )
 
-    return (yield from change(queue, choice, verb, TAKES["transfer"], but=target.keys, whole=True))
+    return (yield from change(queue, choice, verb, TAKES["transfer"], but=target.keys, whole=True, plan=plan))
 
 
-def _act(queue: QueueState[Any], choice: Choice, did: str, by: str | None, *, how: str = "") -> Steps[str]:
+def _act(
+    queue: QueueState[Any], choice: Choice, did: str, by: str | None, plan: Carrying | None, *, how: str = ""
+) -> Steps[str]:
     """The audit record of a verb: the choice, and the places."""
     places = ", ".join(choice.places or places_of(queue))
-    return (yield from act_of(did, by, chosen=f"{places}: {choice.in_words}", how=how))
+    mark = "" if plan is None else plan.planned.mark
+    return (yield from act_of(did, by, chosen=f"{places}: {choice.in_words}", how=how, mark=mark))
 
 
 def _who(queue: QueueState[Any], by: str | None) -> str:

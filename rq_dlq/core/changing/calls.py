@@ -1,13 +1,17 @@
-"""The verbs that change waiting messages. `act`: the audit's entry (`core/queues/who.py`); empty: no note."""
+"""The verbs that change waiting messages.
+
+`act`: the audit's entry (`core/queues/who.py`); empty: no note. The sender has the plan that it carries out.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rq_dlq import _keys
 from rq_dlq.core.pages.calls import END, START, Position, between
-from rq_dlq.core.steps.call import Argument, Call, Place, Sender
+from rq_dlq.core.steps.call import Argument, Call, Command, Place, Sender
 from rq_dlq.values.changed import Changed
 
 if TYPE_CHECKING:
@@ -22,6 +26,23 @@ class ChangedRange(NamedTuple):
     next: Position | None
 
 
+class End(NamedTuple):
+    """The end of a plan in a queue.
+
+    Attributes:
+        changed: how many messages it changed.
+        later: how many that meet its condition have come since it was made.
+        leased: how many of the chosen ones are being processed.
+    """
+
+    changed: int
+    later: int
+    leased: int
+
+
+_ENDED: Final = re.compile(rb"1 ([0-9]+)  ([0-9]+) ([0-9]+)")
+
+
 def redrive(
     sender: Sender,
     *,
@@ -34,15 +55,36 @@ def redrive(
 ) -> Call[Changed]:
     """Redrive dead letters: these, or the oldest that died by a time. Reads as how many."""
     upto = END if before is None else Position(before, END.member)
-    args = {"number": sender.number, "part": place, "by": by, **between(START, upto, limit), "act": act}
+    args = {
+        "number": sender.number,
+        "part": place,
+        "by": by,
+        **between(START, upto, limit),
+        "act": act,
+        "plan": sender.plan,
+    }
     return Call("redrive", sender.keys, args, ids, _read_changed)
 
 
 def redrive_range(
-    sender: Sender, *, place: Place, by: str, after: Position, upto: Position, limit: int, act: str = ""
+    sender: Sender,
+    *,
+    place: Place,
+    by: str,
+    after: Position,
+    upto: Position,
+    limit: int,
+    act: str = "",
 ) -> Call[ChangedRange]:
     """Redrive the first of a range of dead letters. Reads as how many, and the next position."""
-    args = {"number": sender.number, "part": place, "by": by, **between(after, upto, limit), "act": act}
+    args = {
+        "number": sender.number,
+        "part": place,
+        "by": by,
+        **between(after, upto, limit),
+        "act": act,
+        "plan": sender.plan,
+    }
     return Call("redrive", sender.keys, args, (), _read_range)
 
 
@@ -50,21 +92,56 @@ def purge(
     sender: Sender, *, place: Place, ids: Sequence[str] = (), limit: int = 0, act: str = ""
 ) -> Call[Changed]:
     """Remove waiting messages: these, or the first. Reads as how many."""
-    args = {"number": sender.number, "place": place, **between(START, END, limit), "act": act}
+    args = {
+        "number": sender.number,
+        "place": place,
+        **between(START, END, limit),
+        "act": act,
+        "plan": sender.plan,
+    }
     return Call("purge", sender.keys, args, ids, _read_changed)
 
 
 def purge_range(
-    sender: Sender, *, place: Place, after: Position, upto: Position, limit: int, act: str = ""
+    sender: Sender,
+    *,
+    place: Place,
+    after: Position,
+    upto: Position,
+    limit: int,
+    act: str = "",
 ) -> Call[ChangedRange]:
     """Remove the first of a range of waiting messages. Reads as how many, and the next position."""
-    args = {"number": sender.number, "place": place, **between(after, upto, limit), "act": act}
+    args = {
+        "number": sender.number,
+        "place": place,
+        **between(after, upto, limit),
+        "act": act,
+        "plan": sender.plan,
+    }
     return Call("purge", sender.keys, args, (), _read_range)
 
 
 def _read_range(reply: Any) -> ChangedRange:
     number, score, member, leased = reply
-    return ChangedRange(Changed(number, leased), Position(score, member) if score else None)
+    more = Position(score, member) if member else None  # without a member: the plan is done (`read_end`)
+    return ChangedRange(Changed(number, leased), more)
+
+
+def read_end(reply: Any) -> End:
+    """The reply of the last call of a plan (lua/lib/note_plan.lua)."""
+    number, later, _, leased = reply
+    return End(number, int(later or 0), leased)
+
+
+def register(sender: Sender) -> Command[End | None]:
+    """The end in the register of a plan; None: it is not done."""
+    return Command((b"GET", sender.keys["sender"]), _read_register)
+
+
+def _read_register(reply: bytes | None) -> End | None:
+    found = _ENDED.fullmatch(reply or b"")
+    return End(int(found[3]), int(found[1]), int(found[2])) if found else None
 
 
 def _read_changed(reply: Any) -> Changed:
@@ -73,7 +150,7 @@ def _read_changed(reply: Any) -> Changed:
 
 def expire_now(sender: Sender, *, place: Place, ids: Sequence[str], act: str = "") -> Call[Changed]:
     """Expire these, whatever their time to live. Reads as how many."""
-    args: dict[str, Argument] = {"number": sender.number, "place": place, "act": act}
+    args: dict[str, Argument] = {"number": sender.number, "place": place, "act": act, "plan": sender.plan}
     return Call("expire_now", sender.keys, args, ids, _read_changed)
 
 
@@ -83,20 +160,33 @@ def dead_letter(
     """Send these to the dead-letter queue. Reads as how many."""
     args: dict[str, Argument] = {
         "number": sender.number, "place": place, "by": by, "reason": cause.cells(), "act": act,
+        "plan": sender.plan,
     }  # fmt: skip
     return Call("dead_letter", sender.keys, args, ids, _read_changed)
 
 
 def deliver_now(sender: Sender, *, ids: Sequence[str], act: str = "") -> Call[Changed]:
     """Make these scheduled messages ready. Reads as how many."""
-    return Call("deliver_now", sender.keys, {"number": sender.number, "act": act}, ids, _read_changed)
+    return Call(
+        "deliver_now",
+        sender.keys,
+        {"number": sender.number, "act": act, "plan": sender.plan},
+        ids,
+        _read_changed,
+    )
 
 
 def prioritize(
     sender: Sender, *, place: Place, ids: Sequence[str], priority: int, act: str = ""
 ) -> Call[Changed]:
     """Change the priority of these. Reads as how many."""
-    args: dict[str, Argument] = {"number": sender.number, "place": place, "priority": priority, "act": act}
+    args: dict[str, Argument] = {
+        "number": sender.number,
+        "place": place,
+        "priority": priority,
+        "act": act,
+        "plan": sender.plan,
+    }
     return Call("prioritize", sender.keys, args, ids, _read_changed)
 
 
@@ -124,6 +214,7 @@ def transfer(
         "reason": cause.cells(),
         "opening": opening,
         "act": act,
+        "plan": sender.plan,
     }
     both = {**sender.keys.others, **{f"to_{name}": target[name] for name in _keys.NAMES}}
     return Call("transfer", _keys.MoreKeys(sender.keys.queue, both), args, ids, _read_changed)

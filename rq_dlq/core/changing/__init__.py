@@ -1,0 +1,1 @@
+"""The operators' verbs for chosen messages, at once or by a plan."""

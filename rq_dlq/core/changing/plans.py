@@ -1,0 +1,215 @@
+"""Plans: what a verb would do, fixed when it was asked for; carried out, it does that once, and nothing more.
+
+The messages of a plan are those that were there when it was made, and have stayed (lua/lib/planned.lua). Its
+mark names the register in which the scripts note how many messages it has changed, and that it is done. So
+any number of clients may carry it out, each call may be repeated, and all of them get the same answer.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from rq_dlq._keys import MoreKeys
+from rq_dlq.core.changing import calls
+from rq_dlq.core.changing.calls import End
+from rq_dlq.core.choosing.counting import Leased, rows_of
+from rq_dlq.core.choosing.cutoff import DIED, cutoff
+from rq_dlq.core.choosing.reading import following, read, sources
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.steps.call import Sender
+from rq_dlq.core.steps.step import Batch
+from rq_dlq.errors import BrokerRefused, InvalidInput
+from rq_dlq.values.changed import CarriedOut
+from rq_dlq.values.record import FLAGS, PRIORITY
+from rq_dlq.values.wanted import HEAD, NOTHING
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.choosing.choice import Choice
+    from rq_dlq.core.choosing.cutoff import Cutoff
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.call import Call, Place
+    from rq_dlq.core.steps.step import Steps
+    from rq_dlq.values.changed import Changed, Refusal
+
+Verb: TypeAlias = "Callable[..., Steps[Changed]]"
+"""A verb of `changing`, with its own arguments, that takes a choice and a plan."""
+NONCE: Final = 9  # random bytes of a mark
+VALID: Final = 3_600_000  # milliseconds: as long as the register is kept after the last call
+LAST: Final = 1  # the number of all calls of a plan (lua/lib/note_plan.lua)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A plan.
+
+    Attributes:
+        verb: one of `TAKES`, or copy.
+        mark: of this plan.
+        choice: its messages.
+        chosen: these in words.
+        eligible: how many.
+        leased: how many more are chosen, but are being processed.
+        expired, gone, refused, refusals: of a redrive; see `rq_dlq.Plan`.
+        died: its messages are dead or expired.
+    """
+
+    verb: str
+    mark: str
+    choice: Choice
+    chosen: str
+    eligible: int
+    leased: int = 0
+    expired: int = 0
+    gone: int = 0
+    refused: int = 0
+    refusals: tuple[Refusal, ...] = ()
+    died: bool = False
+
+    @property
+    def cutoffs(self) -> Mapping[str, Cutoff]:
+        """When it was made, by the queues' families."""
+        return self.choice.cutoffs
+
+    @property
+    def at(self) -> int:
+        """When it was made, milliseconds."""
+        return max((one.at for one in self.cutoffs.values()), default=0)
+
+    def check_age(self, now: int) -> None:
+        """Check that its register still exists if it was carried out.
+
+        Raises:
+            InvalidInput: it is too old.
+        """
+        if now > self.at + VALID:
+            raise InvalidInput("the plan is more than an hour old, so nothing was done: make a new one")
+
+
+def new_mark() -> str:
+    """A mark that no other plan has."""
+    return secrets.token_urlsafe(NONCE)
+
+
+def now_of(queue: QueueState[Any], choice: Choice) -> Steps[Choice]:
+    """The choice among the messages that are there now."""
+    made: dict[str, Cutoff] = {}
+    for member in (yield from sources(queue, choice)):
+        made[member.keys.family] = yield from cutoff(member)
+    return choice.at(made)
+
+
+def plan(
+    queue: QueueState[Any], choice: Choice, verb: str, places: Sequence[Place], priority: int | None = None
+) -> Steps[Planned]:
+    """Plan a verb.
+
+    Args:
+        places: where the messages wait that it changes.
+        priority: messages that have it are not changed.
+    """
+    chosen = yield from now_of(queue, choice)
+    leased = Leased(queue, chosen)
+    yield from leased.begin()
+    ids: list[str] = []
+    eligible = 0
+    reading = read(queue, chosen, NOTHING if priority is None else HEAD, places)
+    while page := (yield from following(reading)):
+        leased.found(page)
+        rows = [row for row in page.rows if priority is None or _priority_in(row.record) != priority]
+        eligible += len(rows)
+        if choice.limit is not None:
+            ids += [row.id for row in rows]
+    if choice.limit is not None:  # the first of those that were there, not of those that are left
+        chosen = chosen.of_ids(ids)
+    in_work = yield from leased.end()
+    died = not {*places}.intersection(choice.places_in(queue)) - DIED
+    return Planned(
+        verb=verb,
+        mark=new_mark(),
+        choice=chosen,
+        chosen=choice.in_words,
+        eligible=eligible,
+        leased=in_work,
+        died=died,
+    )
+
+
+def _priority_in(record: bytes) -> int | None:
+    return record[FLAGS] & PRIORITY if len(record) > FLAGS else None
+
+
+class Carrying:
+    """A plan that is being carried out: it makes the calls of a verb, and in each queue the last call.
+
+    Attributes:
+        last: makes the last call from its sender; the verb sets it.
+    """
+
+    def __init__(self, planned: Planned) -> None:
+        self.planned = planned
+        self.last: Callable[..., Call[Any]]
+        self._done: dict[str, int] = {}
+
+    def sender(self, keys: QueueKeys, end: str = "") -> Sender:
+        """The sender of all its calls to a queue."""
+        others = sum(number for other, number in self._done.items() if other != keys.family)
+        text = f"{self.planned.cutoffs[keys.family]} {max(0, self.planned.eligible - others)}{end}"
+        return Sender(MoreKeys(keys, {"sender": keys.sender(self.planned.mark)}), LAST, text)
+
+    def once(self, keys: QueueKeys, call: Callable[..., Call[Any]], **options: Any) -> Steps[Any]:
+        """Make a call, as `senders.once` does."""
+        result: Any = yield call(self.sender(keys), **options)
+        changed: Changed = getattr(result, "changed", result)
+        self._done[keys.family] = self._done.get(keys.family, 0) + changed
+        return result
+
+    def end(self, keys: QueueKeys, later: int, leased: int) -> Steps[End]:
+        """Make the last call in a queue; the end that is noted there."""
+        sender = self.sender(keys, f" {later} {leased}")
+        try:
+            end: End = yield self.last(sender)._replace(reader=calls.read_end)
+        except BrokerRefused:  # the server is full: it is done, but a repetition cannot know that
+            return End(self._done.get(keys.family, 0), later, leased)
+        return end
+
+
+def carry_out(
+    queue: QueueState[Any], planned: Planned, verb: Verb, places: Sequence[Place]
+) -> Steps[CarriedOut]:
+    """Carry out a plan; if that was done before, only return the answer of then.
+
+    Args:
+        places: as for `plan`.
+
+    Raises:
+        InvalidInput: it is too old.
+    """
+    families = {one.keys.family: one.keys for one in (yield from sources(queue, planned.choice))}
+    carrying = Carrying(planned)
+    asks = [calls.register(carrying.sender(keys)) for keys in families.values()]
+    (now, _), *before = yield Batch([queue_calls.stats(queue.keys, queue.name), *asks])
+    ends: list[End] = [end for end in before if end is not None]
+    if ends:
+        return _told(planned, ends)
+    planned.check_age(now)
+    changed = yield from verb(planned.choice, plan=carrying)
+    since = planned.choice.at(planned.cutoffs, later=True)
+    later = yield from rows_of(read(queue, since, NOTHING, places))
+    for keys in families.values():
+        ends.append((yield from carrying.end(keys, later, changed.leased)))  # noqa: PERF401 - a step
+    return _told(planned, ends)
+
+
+def _told(planned: Planned, ends: Sequence[End]) -> CarriedOut:
+    """The answer; each of several queues has noted the last two numbers of all."""
+    changed = sum(end.changed for end in ends)
+    missing = planned.eligible - changed
+    leased = min(missing, max(0, max((end.leased for end in ends), default=0) - planned.leased))
+    return CarriedOut(
+        verb=planned.verb, planned=planned.eligible, changed=changed, gone=missing - leased, leased=leased,
+        later=max((end.later for end in ends), default=0), died=planned.died,
+    )  # fmt: skip
