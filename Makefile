@@ -3,7 +3,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help .venv check lint types docs test slow proofs reliability sabotage mutants live-brokers spark-chaos triage-demo soak spark-matrix redis-matrix python-matrix bench wheel format constraints clean tools
+.PHONY: help .venv check lint types docs test slow proofs reliability sabotage mutants live-brokers spark-chaos triage-demo soak spark-matrix redis-matrix server-matrix python-matrix stranger bench wheel format constraints clean tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -12,7 +12,7 @@ help: ## what there is
 .venv/.installed: pyproject.toml constraints.txt
 	@.ci/run environment
 
-slow proofs reliability sabotage mutants live-brokers spark-chaos triage-demo soak spark-matrix redis-matrix python-matrix bench: tools
+slow proofs reliability sabotage mutants live-brokers spark-chaos triage-demo soak spark-matrix redis-matrix server-matrix python-matrix stranger bench: tools
 tools: # where there are none, as in a clean clone, .venv is made
 	@python3 -c 'import psutil, pytest, redis' 2>/dev/null || $(MAKE) .venv
 
@@ -65,6 +65,12 @@ spark-matrix: ## the tests of Spark on the oldest and the newest versions that a
 
 redis-matrix: ## the tests of connections on the oldest and the newest versions of redis-py that are promised
 	python3 -m tests.connections.versions
+
+server-matrix: ## what talks to a server on Redis 6.2, on the Redis of the PATH and on the embedded Valkey
+	python3 -m tests.servers.matrix
+
+stranger: ## README's two lines, in a clone, on a PATH without servers, Java, a browser and linters
+	python3 -m tests.stranger
 
 python-matrix: ## wheel and sdist on each Python that is promised and here: installed, used, tested; some minutes each
 	python3 -m tests.pythons

@@ -22,15 +22,18 @@ import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq.testing.clock import MOVED_CLOCK as MOVED_CLOCK  # noqa: PLC0414 - the tests have both from here
 from rq_dlq.testing.clock import Clock as Clock  # noqa: PLC0414
-from tests import needs, servers, shares, ways
+from tests import needs, part, servers, shares, ways
 from tests.audit import audit_all
 from tests.colours import Awaited
+from tests.servers.choice import Choice, talks
 from tests.servers.clusters import Cluster
 from tests.servers.fakes import Fakes
 from tests.servers.fakes import running as running_fakes
 from tests.servers.warm import Warm
 
 ROOT = Path(__file__).parent.parent
+CHOICE = pytest.StashKey[Choice]()
+BEFORE = pytest.StashKey[set[str]]()
 
 # Without deadlines: the machine may be busy. Each run draws anew, and remembers what failed.
 hypothesis.settings.register_profile("few", deadline=None, max_examples=30)
@@ -40,10 +43,41 @@ hypothesis.settings.load_profile("few")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before processes of xdist start; in each of them, too."""
+    config.stash[CHOICE] = Choice.of(os.environ)
+    config.stash[BEFORE] = contents()
+    if draw := os.environ.get(part.VARIABLE):
+        config.pluginmanager.register(part.Part.of(draw, ROOT, files_of_tests(config)))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.pluginmanager.hasplugin("cacheprovider"):
         shares.compile_once(config.cache.mkdir("compiled"))
+
+
+def contents() -> set[str]:
+    """What is in the checkout, but for what tools keep there: caches, and the folders of builds."""
+    return {
+        name
+        for name in (path.name for path in ROOT.iterdir())
+        if name[0] != "." and name not in {"build", "dist"}
+    }
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail if the tests have left something in the checkout."""
+    before = session.config.stash[BEFORE]
+    left = contents() - before
+    if left and not hasattr(session.config, "workerinput"):
+        reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
+        reporter.write_line(f"left in the checkout: {', '.join(sorted(left))}", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def files_of_tests(config: pytest.Config) -> list[Path]:
+    """All files of tests."""
+    left_out = {ROOT / folder for folder in config.getini("norecursedirs")}
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    return [path for path in files if left_out.isdisjoint(path.parents)]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -53,9 +87,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     process = os.environ.get("PYTEST_XDIST_WORKER", "")  # as in gw0
     try:
         if process and session.config.args == session.config.getini("testpaths"):
-            files = [path.relative_to(ROOT) for path in sorted((ROOT / "tests").rglob("test_*.py"))]
-            left_out = {Path(folder) for folder in session.config.getini("norecursedirs")}
-            files = [path for path in files if left_out.isdisjoint(path.parents)]
+            files = [path.relative_to(ROOT) for path in files_of_tests(session.config)]
             shares.import_own(files, int(process[2:]), int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
         return (yield)
     finally:
@@ -70,8 +102,26 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long begins first."""
+    """What takes long begins first; what talks to a server is marked."""
     items.sort(key=lambda item: shares.rank(item.nodeid))
+    for item in items:
+        if talks(item):
+            item.add_marker("redis")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The server of the test, and what else it needs; before there are fixtures."""
+    wanted = {kind for mark in item.iter_markers("needs") for kind in mark.args}
+    server = item.config.stash[CHOICE].take(item.nodeid, tls="tls" in wanted)
+    item.add_report_section("setup", "server", server)  # shown where the test fails
+    for program in wanted - {"tls"}:
+        needs.need_program(program)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """The servers of the tests."""
+    return f"server: {config.stash[CHOICE]}"
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -112,17 +162,22 @@ def level_of_the_log() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def redis_socket() -> Iterator[str]:
-    """A real server for the whole session."""
-    with servers.running() as path:
-        yield path
+def kept() -> Iterator[servers.Kept]:
+    """Servers for the whole session."""
+    with servers.Kept() as kept:
+        yield kept
 
 
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster of three nodes for the whole session."""
-    with Cluster(tmp_path_factory.mktemp("cluster")) as nodes:
-        yield nodes
+@pytest.fixture(scope="module")
+def redis_socket(kept: servers.Kept) -> str:
+    """A real server, the same in all files that draw it."""
+    return kept.one("server", servers.running)
+
+
+@pytest.fixture(scope="module")
+def cluster(kept: servers.Kept, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    """A cluster of three nodes, the same in all files that draw its server."""
+    return kept.one("cluster", lambda: Cluster(tmp_path_factory.mktemp("cluster")))
 
 
 @pytest.fixture(scope="session")
@@ -132,7 +187,7 @@ def warm() -> Iterator[Warm]:
         yield warm
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def redis_client(redis_socket: str) -> Iterator[redis.Redis]:
     """A plain client of that server."""
     with redis.Redis(unix_socket_path=redis_socket) as client:

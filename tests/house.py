@@ -179,7 +179,7 @@ GOALS = (
     Goal("files that a new verb touches", 8, lambda _: CHANGES["verb"].product()),
     Goal("names that a fragment of Lua uses without saying so", 0, free_names),
     Goal("lines of `lua` and `rq_dlq` written by hand", 65_500, lambda tree: tree.lines),
-    Goal("lines of the largest subject of `core`", 1_300, lambda tree: max(tree.subjects.values())),
+    Goal("lines of the largest subject of `core`", 1_320, lambda tree: max(tree.subjects.values())),
     Goal("rooms that a redrive lives in", 4, lambda tree: tree.rooms.lives_in("redrive")),
     Goal("top-level rooms", 22, lambda tree: sorted(tree.rooms.uses)),
     Goal("floors that they stand on", 11, lambda tree: tree.rooms.floors),

@@ -1,6 +1,7 @@
 """What a test needs and may not find: then it is skipped, and fails in CI, where all is there.
 
-The end of a run has a line for each thing that is not here, with the number of tests that need it.
+`needs("java", "tls")` marks a test, a class or a file. The end of a run has a line for each thing that is not
+here, with the number of tests that need it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from typing import NoReturn
 
@@ -32,6 +33,10 @@ PACKAGES = {
 LACK = re.compile(r"no \S.* here: .+")
 
 
+needs = pytest.mark.needs
+"""By the names of PACKAGES, and "tls": a server that was built with it, on which the test then runs."""
+
+
 def missing(program: str) -> str:
     """That a program is not here, and how to get it; empty where it is."""
     return "" if shutil.which(program) else f"no {program} here: apt-get install {PACKAGES[program]}"
@@ -48,6 +53,12 @@ def need(module: str, extra: str) -> None:
     """Go on only where this module is installed."""
     if find_spec(module) is None:
         lack(f"no {module} here: pip install -e '.[{extra}]'")
+
+
+def need_release(version: Sequence[int], oldest: int) -> None:
+    """Go on only where the server is as new as this release of Redis, or a Valkey."""
+    if version[0] < oldest:
+        lack(f"no Redis {oldest} here: leave RQ_DLQ_TEST_SERVER unset")
 
 
 def need_program(program: str) -> None:

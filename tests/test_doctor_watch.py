@@ -266,8 +266,9 @@ def test_a_worker_looks_at_the_release_and_the_clock_before_its_first_claim(
 ) -> None:
     with server.client() as raw:
         told = raw.info("server")
-    series = ".".join(told["redis_version"].split(".")[:2])
-    flaw = Flaw("it is bad", {told.get("server_name", "redis"): {series: NEVER}})
+    name = told.get("server_name", "redis")  # Valkey tells its own version and a compatible one of Redis
+    series = ".".join(told[f"{name}_version"].split(".")[:2])
+    flaw = Flaw("it is bad", {name: {series: NEVER}})
     monkeypatch.setattr("rq_dlq.doctor.versions.FLAWS", [flaw])
     with time_machine.travel(datetime.now(UTC) + timedelta(hours=1), tick=True):
         release, clock = said_before_the_first_message(server, caplog)

@@ -24,6 +24,7 @@ from rq_dlq.core.jobs import jobs
 from rq_dlq.core.jobs.stage import Stage
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.sending import calls as sending_calls
+from rq_dlq.core.sending.calls import Place, Taken
 from rq_dlq.core.steps import confirm
 from rq_dlq.core.steps.call import Sender
 from rq_dlq.core.steps.confirm import Confirm, taken_in
@@ -261,11 +262,11 @@ def test_what_follows_an_unknown_script_is_said_again_with_it() -> None:
         repeated=False,
     )
     next(talk)
-    again = talk.send([[1, 0], [], NoScriptError("no such script"), b"OK", 1])
+    again = talk.send([[1, 0], [7], NoScriptError("no such script"), b"OK", 1])
     assert [command[0] for command in again] == [b"SCRIPT", b"EVALSHA", b"SET", b"WAIT"]
     with pytest.raises(StopIteration) as end:
-        talk.send([b"sha", [1, b"acked"], b"OK", 0])
-    assert end.value.value == [1000, {}, {0: ("acked", False)}, b"OK", 0]
+        talk.send([b"sha", [0, 1, b"acked/3"], b"OK", 0])
+    assert end.value.value == [1000, Taken(7, {}), Taken(0, {0: Place("acked", 3)}), b"OK", 0]
 
 
 # What is refused at first use

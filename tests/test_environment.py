@@ -7,9 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
-from tests.needs import missing
+from tests.needs import needs
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = ("Makefile", ".ci/run", "pyproject.toml", "constraints.txt")
@@ -24,7 +22,7 @@ echo "$1" >> calls
 """
 
 
-@pytest.mark.skipif(bool(missing("make")), reason=missing("make"))
+@needs("make")
 def test_an_interrupted_installation_is_done_again(tmp_path: Path) -> None:
     for file in FILES:
         (tmp_path / file).parent.mkdir(exist_ok=True)

@@ -22,6 +22,7 @@ from tests.contents import contents
 from tests.model.driver import Driver
 from tests.model.steps import STEPS
 from tests.model.world import World
+from tests.needs import need_release
 from tests.verbs import VERBS
 
 
@@ -96,8 +97,8 @@ def room(raw: Any) -> Iterator[None]:
 
 
 def can_drain(raw: Any) -> None:
-    if version_of(raw.info("server")["redis_version"]) < (7,):
-        pytest.skip("before Redis 7 no script may add a lease when memory is full")
+    """Before Redis 7 no script may add a lease when memory is full."""
+    need_release(version_of(raw.info("server")["redis_version"]), 7)
 
 
 def test_what_is_to_be_dropped_is_dropped(full: tuple[Broker, Any]) -> None:

@@ -7,17 +7,16 @@ from typing import Any
 
 import pytest
 
-from tests import house
+from tests import house, servers
 from tests.assembled_lua import ROOT
 from tests.changes import CHANGES, Change, DoesNotApply
 from tests.each import each
 from tests.effort import calls
 from tests.house import DESIGN, GOALS, HEAD, LONG_FILE, LUACHECK, Goal, Tree, product, with_table
-from tests.needs import missing
+from tests.needs import need_program, needs
 from tests.rooms import Rooms
 
 EACH = pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-needs_git = pytest.mark.skipif(bool(missing("git")), reason=missing("git"))
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +31,7 @@ def rooms(**texts: str) -> Rooms:
 # Changes
 
 
-@needs_git
+@needs("git")
 @EACH
 def test_a_change_applies_and_is_counted(change: Change, tree: Tree) -> None:
     code = [path for path in change.touches if path.endswith((".lua", ".py"))]
@@ -41,7 +40,7 @@ def test_a_change_applies_and_is_counted(change: Change, tree: Tree) -> None:
     assert not any((ROOT / path).exists() for path in new), "it changes a generated file"
 
 
-@needs_git
+@needs("git")
 @EACH
 def test_a_change_says_what_it_adds_and_names_its_tests(change: Change) -> None:
     assert change.adds.lower().startswith(f"a {change.file.stem}")
@@ -51,7 +50,7 @@ def test_a_change_says_what_it_adds_and_names_its_tests(change: Change) -> None:
     assert any(path.startswith("tests/") for path in change.touches)
 
 
-@needs_git
+@needs("git")
 def test_a_change_that_does_not_apply_is_an_error(tmp_path: Path) -> None:
     text = CHANGES["verb"].file.read_text("utf-8")
     rotten = tmp_path / "verb.patch"
@@ -164,9 +163,11 @@ def test_the_table_takes_the_place_of_the_old_one() -> None:
 
 @pytest.mark.parametrize("goal", GOALS, ids=lambda goal: goal.what)
 def test_a_goal_is_kept(goal: Goal, tree: Tree) -> None:
-    if "new" in goal.what and (reason := missing("git")):
-        pytest.skip(reason)
+    if "new" in goal.what:
+        need_program("git")
     count, found = goal.count(tree)
     if count is None:
-        pytest.skip(missing("luacheck") or found[0])
+        need_program("luacheck")
+        servers.needed()
+    assert count is not None, found
     assert count <= goal.most, found

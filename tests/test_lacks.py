@@ -48,6 +48,12 @@ def test_a_line_for_each_thing_where_pytest_tells_the_skips_itself(monkeypatch: 
     assert reports[2].longrepr == ("c.py", 7, "only on Linux")
 
 
+@pytest.mark.parametrize(("module", "extra"), [("pyspark", "dev-spark"), ("playwright", "dev-browser")])
+def test_the_large_extras_are_here(module: str, extra: str) -> None:
+    """In CI: without one its tests are not even collected."""
+    needs.need(module, extra)
+
+
 def skipped(file: str, reason: str) -> pytest.TestReport:
     """As pytest reports it."""
     return pytest.TestReport(file, (file, 7, "test"), {}, "skipped", (file, 7, reason), "setup")

@@ -12,6 +12,7 @@ from tests.benchmarks.peers import install, report
 from tests.benchmarks.peers.measure import Measured
 from tests.benchmarks.peers.peer import AS_IT_COMES
 from tests.benchmarks.peers.servers import Redis
+from tests.needs import need_release
 
 FOLDER = Path(install.__file__).parent
 
@@ -55,8 +56,7 @@ def test_what_was_not_measured_is_told() -> None:
 def test_what_is_left_of_a_stream_is_what_its_group_has_not_acked(tmp_path: Path) -> None:
     port = servers.free_port()
     with servers.Server(tmp_path, port=port) as running, running.client() as client:
-        if version_of(client.info("server")["redis_version"]) < (7,):
-            pytest.skip("before Redis 7 a group of a stream does not tell its lag")
+        need_release(version_of(client.info("server")["redis_version"]), 7)  # a group tells its lag
         server, command = Redis(port), [["XINFO", "GROUPS", "s"]]
         ids = [client.xadd("s", {"a": "b"}) for _ in range(5)]
         assert server.left(command) == 5

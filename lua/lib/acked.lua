@@ -45,7 +45,7 @@ if with_result then -- first, so that a message that is gone has its result
   -- needs: now
   local ended, ends, kept_for, most_bytes = with_result, {}, values[6], values[7]
   for n, id in ipairs(ended) do
-    ends[n] = string.format('acked %.0f %s', now, given[id] or '')
+    ends[n] = string.format('acked %.0f ', now) .. (given[id] or '') -- %s would end at a byte 0
   end
   -- needs: kept
 end

@@ -1,6 +1,6 @@
 -- Ends a pass that has been out for `breaker.longest`, so that a call that hangs keeps no dependency closed. Such a call may
 -- go on; its pass no longer counts among those that are out. The more such calls there are, the later the next probe comes:
--- otherwise they would take all workers. A message that nobody has claimed in that time waits again.
+-- otherwise they would take all workers. A message that no consumer has claimed in that time waits again.
 --   member: of `gates` (lib/let_through); at: its score there
 -- needs: breaker, hung_wait, read_lane, write_lane, digits; keys: states, seats, gates
 -- gives: end_pass

@@ -17,7 +17,7 @@ end
 
 local function pass_lane(number, lane)
   if lane.paused and not (lane.ends and lane.ends <= now) then
-    write_lane(number, lane) -- it ends by its own time or by hand, whatever else is due
+    write_lane(number, lane) -- it ends at its own time or when it is resumed, whatever else is due
   elseif lane.open and setting('breaker') then
     lane.paused, lane.ends, lane.by = nil, nil, nil
     if (lane.probe or now) > now and lane.probe <= now + hung_wait(digits(number)) then

@@ -77,8 +77,8 @@ class Dependency(Lane):
     async def probe(self, *, by: str | None = None) -> bool:
         """Test it now: let one of the messages through that wait for it, also while it is paused.
 
-        If it succeeds, a dependency that counts as down comes back; a pause stays. If it fails, nobody is
-        charged.
+        If it succeeds, a dependency that counts as down comes back; a pause stays. If it fails, the
+        message is not charged.
 
         Args:
             by: the operator's name, for the audit; None: the user and host of this process.

@@ -30,7 +30,12 @@ def server_of(context: Context) -> str:
     unused = (
         "; $RQ_DLQ_URL is not used: to use that server, pass --url" if os.environ.get("RQ_DLQ_URL") else ""
     )
-    context.output.say(f"on the embedded {endpoint.backend}{unused}")
+    slow = (
+        ""
+        if endpoint.durable
+        else (", which is many times as slow as a server: to have one, install redis-server or valkey-server")
+    )
+    context.output.say(f"on the embedded {endpoint.backend}{slow}{unused}")
     return endpoint.url
 
 

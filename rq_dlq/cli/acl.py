@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import closing
+
 import click
 
+from rq_dlq._redis import FAIL_FAST
 from rq_dlq._redis.acl import READS, acl_line
 from rq_dlq._redis.roles import ROLES
 from rq_dlq.cli._context import Command, Context, pass_context
 from rq_dlq.client.durability import DURABILITIES
-from rq_dlq.client.settings import BrokerSettings
+from rq_dlq.client.settings import BrokerSettings, server_facts, version_of
+from rq_dlq.errors import RqDlqError
 
 _HELP = f"""Print the ACL line of a role for Redis: {", ".join(ROLES)}.
 
@@ -30,10 +35,18 @@ login as this user is not possible until you add one: `>secret`, or `#` and its 
     help="The durability of its broker: fsync needs CONFIG GET, which also shows passwords; "
     "replicated needs WAIT.",
 )  # fmt: skip
-@click.option("--redis-6", "old", is_flag=True, help="For Redis 6.2, which has no read-only keys.")
+@click.option(
+    "--redis-6/--redis-7", "old", default=None,
+    help="For Redis 6.2, which has no read-only keys, or for Redis 7 and Valkey; by default for the server "
+    "of --url or $RQ_DLQ_URL, and without one for Redis 7.",
+)  # fmt: skip
 @pass_context
-def acl(context: Context, role: str, user: str | None, queue: str, durability: str, *, old: bool) -> None:
+def acl(
+    context: Context, role: str, user: str | None, queue: str, durability: str, *, old: bool | None
+) -> None:
     """Print the ACL line of a role."""
+    if old is None:
+        old = _is_old(context)
     namespace = BrokerSettings().namespace if context.namespace is None else context.namespace
     reads = "~" if old else READS
     line = acl_line(ROLES[role], user or role, namespace, queue, durability, reads=reads)
@@ -46,3 +59,20 @@ def acl(context: Context, role: str, user: str | None, queue: str, durability: s
             "on Redis 6.2 this user can also write keys that it only needs to read: the policies of all "
             "queues"
         )
+
+
+def _is_old(context: Context) -> bool:
+    """Whether the server that is named has no read-only keys; says so before the line."""
+    if not (context.url or os.environ.get("RQ_DLQ_URL")):
+        return False
+    broker = context.broker
+    try:
+        with closing(broker._connect(FAIL_FAST, checked=False)) as connections:
+            version = connections.run_once(server_facts()).get("redis_version", "")
+    except RqDlqError as error:
+        context.output.say(f"for Redis 7 or newer, or Valkey; for Redis 6.2 pass --redis-6 ({error})")
+        return False
+    old = () < version_of(version) < (7,)
+    if old:
+        context.output.say(f"for Redis {version}, the server at {broker.url}; for a newer one pass --redis-7")
+    return old

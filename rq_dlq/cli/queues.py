@@ -210,10 +210,10 @@ def resume(
 def probe(context: Context, /, name: str, *, dependency: str | None, by: str | None) -> None:
     """Test a dependency now: let one message in that waits for it, also while it is paused.
 
-    If it succeeds, a dependency that is down comes back. If it fails, nobody is charged.
+    If it succeeds, a dependency that is down comes back. If it fails, the message is not charged.
     """
     if dependency is None:
-        raise click.UsageError("add --dependency: which one is to be tested")
+        raise click.UsageError("add --dependency: name the one to test")
     tested = used(context, name).dependency(dependency)
     told = "one message is let in" if tested.probe(by=by) else "no message waits for it"
     context.output.say(f"{visible_line(dependency)} in {name}: {told}")

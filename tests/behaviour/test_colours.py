@@ -45,11 +45,12 @@ NAMES = {
         original_queue outcome part poison priority progress progress_made queue reason redelivered
         redriven release released remaining settled state token untried""",
     "DeadLetters": "browse groups job jobs mute purge redrive select unmute",
-    "Dependency": "pause resume stats",
-    "DependencyOfAll": "pause resume stats",
+    "Dependency": "pause probe resume stats",
+    "DependencyOfAll": "pause probe resume stats",
     "Key": "limit pause resume stats",
     "Policies": "explain put read remove set undeclare",
-    "RedriveJob": "began by cancel chosen counts how id pause refresh refusals resume state undo wait why",
+    "RedriveJob": """began by cancel carried_out chosen counts how id pause refresh refusals resume state
+        undo wait why""",
     "Selection": """browse copy count count_by dead_letter deliver_now expire groups move prioritize
         purge redrive""",
     "Session": "claim close commit recover rollback send",

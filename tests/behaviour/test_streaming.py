@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+pytest.importorskip("pyspark", reason="no pyspark here: pip install -e '.[dev-spark]'")
+
 from rq_dlq import RedeliveryPolicy
 from rq_dlq.core.batches import batches
 from rq_dlq.core.batches import calls as batch_calls

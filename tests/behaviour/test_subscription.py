@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("pyspark", reason="no pyspark here: pip install -e '.[dev-spark]'")
+
 from rq_dlq.core.steps.step import Wait
 from rq_dlq.errors import DataLoss, InvalidInput
 from rq_dlq.spark.offsets import Offset

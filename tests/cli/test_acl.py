@@ -85,9 +85,10 @@ def test_every_role_can_do_its_work(server: Server, tmp_path: Path, warm: Warm) 
 def test_a_user_of_some_queues_alone(server: Server, tmp_path: Path) -> None:
     shell = Shell(server.url, "rq", tmp_path)
     with server.client() as client:
-        old = () if reads_apart(client.info("server")["redis_version"]) else ("--redis-6",)
-        words = shell("acl", "producer", "--user", "joe", "--queue", "orders*", *old, "-o", "json").stdout
-        words = json.loads(words)["line"].split()
+        said = shell("acl", "producer", "--user", "joe", "--queue", "orders*", "-o", "json")
+        version = client.info("server")["redis_version"]
+        assert (f"for Redis {version}, the server at {server.url}" in said.stderr) != reads_apart(version)
+        words = json.loads(said.stdout)["line"].split()
         client.execute_command("ACL", "SETUSER", *words[1:], ">secret")
     joe = Shell(f"unix://joe:secret@{server.socket}", "rq", tmp_path)
     joe("send", "orders.new", typed="1\n")
@@ -100,6 +101,14 @@ def test_a_user_of_some_queues_alone(server: Server, tmp_path: Path) -> None:
     hint = "`rq-dlq doctor --queue NAME`"
     assert hint in " ".join(joe("doctor", code=1).output.split())
     assert hint not in " ".join(joe("doctor", "--queue", "orders.new").output.split())
+
+
+def test_a_server_that_does_not_answer_is_taken_for_a_new_one(tmp_path: Path) -> None:
+    said = Shell(f"unix://{tmp_path}/nothing", "rq", tmp_path)("acl", "producer")
+    assert said.stdout == f"{line('producer')}\n"
+    assert said.stderr.startswith(
+        "for Redis 7 or newer, or Valkey; for Redis 6.2 pass --redis-6 (cannot reach "
+    )
 
 
 def test_what_a_durability_asks_is_granted_with_it(tmp_path: Path) -> None:

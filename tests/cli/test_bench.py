@@ -58,7 +58,8 @@ def test_the_table_has_a_line_for_each_figure_and_the_server_is_named(
     shell: Shell, redis_socket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not that of the variable: who set it would take the figures for those of that server."""
-    monkeypatch.setattr(_scratch, "ensure", lambda: SimpleNamespace(url=shell.url, backend="redis-server 7"))
+    embedded = SimpleNamespace(url=shell.url, backend="redis-server 7", durable=True)
+    monkeypatch.setattr(_scratch, "ensure", lambda: embedded)
     monkeypatch.setenv("RQ_DLQ_URL", "redis://production:1")
     told = shell(*QUICK)
     assert f"on unix://{redis_socket}" in told.stderr
@@ -68,6 +69,9 @@ def test_the_table_has_a_line_for_each_figure_and_the_server_is_named(
     assert told.exit_code == 0, told.output
     unused = "$RQ_DLQ_URL is not used: to use that server, pass --url"
     assert told.stderr.startswith(f"on the embedded redis-server 7; {unused}\n")
+    embedded.durable = False
+    told = CliRunner().invoke(main, ["-o", "json", *QUICK])
+    assert "which is many times as slow as a server: to have one, install redis" in told.stderr
 
 
 def test_it_measures_a_cluster(cluster: Cluster) -> None:

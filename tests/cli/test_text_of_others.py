@@ -44,6 +44,7 @@ ROWS = (
     ("queue", "outcomes", "orders"),
     ("queue", "pause", "orders", "--by", HOSTILE, "--dependency", HOSTILE),
     ("queue", "pause", "orders", "--by", HOSTILE, "--key", HOSTILE),
+    ("queue", "probe", "orders", "--dependency", HOSTILE),
     ("queue", "show", "orders"),
     ("schedule", "ls"),
     ("top",),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,28 +17,19 @@ from rq_dlq._redis.connection import socket_of
 from rq_dlq._redis.errors import unavailable
 from tests.connections.conftest import Opening
 from tests.each import each
-from tests.needs import missing
-from tests.servers import Server, free_port, needed
+from tests.needs import needs
+from tests.servers import Server, free_port
 from tests.servers.certificates import Certificate
 from tests.servers.clusters import Cluster
 from tests.servers.sentinels import Watched
+
+pytestmark = needs("openssl", "tls")
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     """For all servers here."""
-    if not knows_tls(needed()):
-        pytest.skip("no redis-server with TLS here: apt-get install redis-server")  # in CI as well
-    if reason := missing("openssl"):
-        pytest.skip(reason)
     return Certificate.made(tmp_path_factory.mktemp("certificate"))
-
-
-def knows_tls(program: str) -> bool:
-    """Whether a server was built with it: else it refuses the setting, and ends."""
-    command = [program, "--tls-session-caching", "wrong", "--port", "0"]
-    refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
-    return "argument must be 'yes' or 'no'" in refused.stdout + refused.stderr
 
 
 @pytest.fixture(scope="module")

@@ -141,7 +141,11 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         given = self.queue.packed(*items, persistent=persistent)
         call = sending_calls.send(self.sender(), delay=delay, ttl=ttl, items=given)
         known = self.model.send(items, delay=delay, ttl=ttl, persistent=persistent)
-        assert self.once(call) == {n: (where, False) for n, where in known.items()}
+        taken = self.once(call)
+        assert {n: (there.known, there.other_key) for n, there in taken.known.items()} == {
+            n: (where, False) for n, where in known.items()
+        }
+        assert (taken.birth > 0) is (len(known) < len(items))
 
     def claim(
         self,

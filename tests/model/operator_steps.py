@@ -11,6 +11,7 @@ from rq_dlq.core.cancelling import calls as cancelling_calls
 from rq_dlq.core.changing import calls as choosing_calls
 from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.groups.calls import GroupPage
+from rq_dlq.core.keyed import calls as keyed_calls
 from rq_dlq.core.keyed.keyed import CANCELLED
 from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.steps.call import Call, Place, Sender
@@ -206,7 +207,8 @@ def check_places(queue: Driver, model: OperatedModel) -> None:
     blocked = queue.raw.zrangebyscore(queue.keys["scheduled"], BLOCKED, "+inf")
     assert [row[8:].decode() for row in blocked] == [message.id for message in model.blocked()], "blocked"
     seats = queue.raw.zrange(queue.keys["seats"], 0, -1, withscores=True)
-    assert {name.decode(): int(lane) for name, lane in seats} == model.seats, "seats"
+    places = {f"\3{call[1:]}": keyed_calls.PLACES for call in model.places}
+    assert {name.decode(): int(lane) for name, lane in seats} == {**model.seats, **places}, "seats"
 
 
 def same(message: Received[Any], modelled: Message) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.assembled_lua import GOLDEN, REFRESH, assembled, luacheck, write
 from tests.each import each
-from tests.needs import missing
+from tests.needs import needs
 
 TEXTS = assembled()
 
@@ -24,12 +24,12 @@ def test_no_golden_text_is_without_a_script() -> None:
     assert {file.stem for file in GOLDEN.glob("*.lua")} == TEXTS.keys(), REFRESH
 
 
+@needs("luacheck")
 @pytest.mark.slow  # `python -m tests.assembled_lua`, which `make lint` runs, says the same
 def test_luacheck_finds_nothing(tmp_path: Path) -> None:
     write(tmp_path)
     checked = luacheck(tmp_path)
-    if checked is None:
-        pytest.skip(missing("luacheck"))
+    assert checked is not None
     assert checked.returncode == 0, checked.stdout
 
 
@@ -42,7 +42,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.skipif(bool(missing("luacheck")), reason=missing("luacheck"))
+@needs("luacheck")
 def test_luacheck_finds_each_mistake(tmp_path: Path) -> None:
     for n, mistake in enumerate(MISTAKES):
         (tmp_path / f"mistake{n}.lua").write_text(mistake + "\n")

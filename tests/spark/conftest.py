@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 import redis
+
+pytest.importorskip("pyspark", reason="no pyspark here: pip install -e '.[dev-spark]'")
+
 from pyspark.sql import SparkSession
 
 import rq_dlq
@@ -66,6 +69,7 @@ def started(redis_url: str, event_logs: Path) -> Iterator[SparkSession]:
         "SPARK_CONF_DIR": str(CONF),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "RQ_DLQ_URL": redis_url,
+        "SPARK_SUBMIT_OPTS": f"-Dderby.system.home={event_logs.with_name('derby')}",
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENBLAS_NUM_THREADS", "1")  # of what forks: nothing may start threads
@@ -75,6 +79,7 @@ def started(redis_url: str, event_logs: Path) -> Iterator[SparkSession]:
         session = (
             SparkSession.builder.master("local[2]")
             .appName("rq_dlq tests")
+            .config("spark.sql.warehouse.dir", event_logs.with_name("warehouse").as_uri())
             .config("spark.eventLog.enabled", "true")
             .config("spark.eventLog.dir", event_logs.as_uri())
             .config("spark.eventLog.compress", "false")

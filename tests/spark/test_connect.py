@@ -17,10 +17,11 @@ from tests.spark.conftest import CONNECT
 HERE = Path(__file__).parent
 
 
+@pytest.mark.slow  # five files by another door; `make spark-matrix` has it, too
 @pytest.mark.timeout(1_800)
 @pytest.mark.skipif(CONNECT in os.environ, reason="it is one already")
 def test_a_session_of_spark_connect(spark: SparkSession) -> None:
-    need("grpc", "dev")
+    need("grpc", "dev-spark")
     jvm: Any = spark._jvm
     service = getattr(getattr(jvm.org.apache.spark.sql.connect.service, "SparkConnectService$"), "MODULE$")
     service.start(spark.sparkContext._jsc.sc())

@@ -17,12 +17,12 @@ from rq_dlq.spark.settle import Fate, Rows, Settle
 NACKED = StructType([StructField(name, StringType()) for name in ("id", "batch", "error_class")])
 
 
-def nack_two(broker: Broker, name: str, kind: str) -> None:
-    """Claim a batch of two rows, which fail with an error of this class; settled as the driver does."""
+def nack(broker: Broker, name: str, kind: str, rows: int = 1) -> None:
+    """Claim a batch of some rows, which fail with an error of this class; settled as the driver does."""
     orders = broker.queue("orders")
-    (token,) = broker._run(claim_batch(orders._core, name, limit=2, lease=60_000)).tokens
+    (token,) = broker._run(claim_batch(orders._core, name, limit=rows, lease=60_000)).tokens
     ids = [message.id for message in orders.select(places=["leased"]).browse()]
-    assert len(ids) == 2
+    assert len(ids) == rows
     writer = Settle(WriteOptions.of({"url": broker.url, "operation": "nack"}), NACKED)
     writer.commit([Rows({Fate(token, kind, "no answer"): ids})])
 
@@ -39,16 +39,17 @@ def test_a_batch_leaves_what_needs_a_dependency_that_is_down(
     payments = orders.dependency("payments")
     orders.send_many(range(6), dependency="payments")
     others = {str(sent) for sent in orders.send_many(range(4))}
-    nack_two(broker, "one", "rq_dlq.errors.Poison")
+    nack(broker, "one", "rq_dlq.errors.Poison", 2)
+    nack(broker, "two", "ConnectionError")  # the rows of a batch count once
     assert not payments.stats().open
     with caplog.at_level(logging.WARNING, "rq_dlq"):
-        nack_two(broker, "two", "ConnectionError")
+        nack(broker, "three", "ConnectionError")
     assert payments.stats().open
     assert "orders: payments counts as down" in caplog.text
     with claim(spark, "orders", limit=20) as batch:
         assert {row.id for row in batch.df.select("id").collect()} == others
         batch.ack()
     assert (payments.stats().waiting, orders.stats().leased) == (3, 0)  # with the one that opened it
-    payments.resume()
+    payments.resume(close=True)
     with claim(spark, "orders", limit=20) as batch:
         assert batch.ack() == 3

@@ -22,7 +22,7 @@ from rq_dlq.telemetry import _queues
 from rq_dlq.telemetry.metrics import QueueCollector, WorkerMetrics
 from rq_dlq.values import counts
 from tests.each import each
-from tests.needs import need_program
+from tests.needs import needs
 from tests.telemetry.test_queue_metrics import bury, report
 
 ROOT = Path(__file__).parent.parent.parent
@@ -160,6 +160,7 @@ def test_panels_do_not_overlap() -> None:
     assert len({panel["id"] for panel in BOARD["panels"]}) == len(BOARD["panels"])
 
 
+@needs("promtool")
 @pytest.mark.parametrize(
     "check",
     [
@@ -170,7 +171,6 @@ def test_panels_do_not_overlap() -> None:
 )
 def test_by_promtool(check: tuple[str | Path, ...]) -> None:
     """The syntax of the rules; that each alert fires where it should, and no other."""
-    need_program("promtool")
     done = subprocess.run(["promtool", *check], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

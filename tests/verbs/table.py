@@ -304,7 +304,7 @@ OPERATING = (
         say=lambda at: at.queue.key("k").pause(),
     ),
     Verb(
-        name="probe_lane", kind="operate", roles=MAINTENANCE, again=Again.SAME,
+        name="probe_lane", kind="operate", roles=MAINTENANCE, again=Again.SAME, drains=True,
         call=lambda w: managing_calls.probe_lane(w.queue.sender(), "d", seed=0.5),
         say=lambda at: at.probe(),
     ),

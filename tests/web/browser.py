@@ -48,7 +48,7 @@ def _answers(address: str) -> bool:
 @contextmanager
 def launched() -> Iterator[Any]:
     """Debian's chromium; where there is none the test is skipped, and fails in CI."""
-    need("playwright", "dev")
+    need("playwright", "dev-browser")
     program = shutil.which("chromium")
     if program is None:
         lack(missing("chromium"))

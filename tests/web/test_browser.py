@@ -18,8 +18,10 @@ import pytest
 
 import rq_dlq
 from tests import servers
-from tests.needs import need
+from tests.needs import need, needs
 from tests.web.browser import launched, opened, serving
+
+pytestmark = needs("chromium")
 
 CONTRAST = Path(__file__).with_name("contrast.js").read_text(encoding="utf-8")
 PICTURES = os.environ.get("RQ_DLQ_PICTURES")
@@ -228,6 +230,8 @@ def test_each_act_asks_once(shop: Shop, page: Any) -> None:
     page.locator("form:has(table) >> text=Purge …").click()
     page.wait_for_selector("text=2 dead letters will be removed permanently")
     page.click("text=Purge 2")
+    page.wait_for_selector("[role=status]:has-text('2 removed.')")
+    page.click("main >> a:text-is('Audit')")
     page.wait_for_selector("#audit")
     assert "purged" in page.inner_text("main")
     assert parcels.stats().dead == 4

@@ -6,6 +6,8 @@ import json
 import time
 from typing import Any
 
+import pytest
+
 from rq_dlq.values.masks import MOST, Masks
 from tests.each import each
 
@@ -136,6 +138,7 @@ def test_a_name_as_it_is_spelled_elsewhere() -> None:
     assert Masks(["credit/card"]).text("credit/card: 4711, card: 1") == "credit/card: ***, card: 1"
 
 
+@pytest.mark.slow  # a figure, of ten long bodies
 def test_a_text_without_fields_takes_no_longer_for_its_words() -> None:
     """Of a body like the first, each word was looked at anew for each of its letters."""
     took: dict[str, list[float]] = {"token": [], "tokem": []}

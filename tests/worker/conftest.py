@@ -15,6 +15,7 @@ import rq_dlq
 from rq_dlq.client.settings import version_of
 from rq_dlq.worker import Worker
 from tests import servers
+from tests.needs import need_release
 
 Working = Callable[..., AbstractContextManager[Worker]]
 
@@ -27,14 +28,16 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def fillable() -> Iterator[tuple[rq_dlq.Broker, Any]]:
-    """A broker of a server of its own, whose memory may be full, and a plain client."""
+    """A broker of a server of its own, whose memory may be full, and a plain client.
+
+    Before Redis 7 no script may add when it is.
+    """
     with (
         servers.running() as path,
         redis.Redis(unix_socket_path=path) as raw,
         rq_dlq.Broker(f"unix://{path}") as broker,
     ):
-        if version_of(raw.info("server")["redis_version"]) < (7,):
-            pytest.skip("before Redis 7 no script may add when memory is full")
+        need_release(version_of(raw.info("server")["redis_version"]), 7)
         yield broker, raw
 
 

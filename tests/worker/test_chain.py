@@ -53,14 +53,14 @@ def test_a_known_id_is_no_failure_of_the_message(broker: rq_dlq.Broker) -> None:
         try:
             delivery.ack(send=[(mails, "new"), (mails, Message("again", id=f"mail-{body}"))])
         except KnownId:
-            if delivery.attempt < 3:
+            if delivery.attempt < 2:
                 raise
             delivery.ack()
 
     orders.send(7)
-    worker = Worker(broker, until="empty")
+    worker = Worker(broker, until="drained")  # it waits for a second: failures without a charge do
     worker.run()
-    assert (seen, worker.tally.counts) == ([0, 0, 0], {"redelivered": 2, "acked": 1})
+    assert (seen, worker.tally.counts) == ([0, 0], {"redelivered": 1, "acked": 1})
     assert [mail.body for mail in mails.claim(9)] == ["before"]
 
 

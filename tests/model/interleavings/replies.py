@@ -7,6 +7,7 @@ from itertools import takewhile
 from typing import Any
 
 from rq_dlq.core.claiming.calls import ONLY_SUSPECTS, Claimed
+from rq_dlq.core.sending.calls import Taken
 from tests.model.interleavings.actions import ALL, lapsed
 from tests.model.interleavings.reduced import NOW
 from tests.model.interleavings.rules import KEPT, SETTLES, Step
@@ -30,7 +31,7 @@ def check_reply(step: Step) -> None:
         assert step.reply == len(there), f"told of {step.reply}, not of {there}"
     elif step.verb in EXPECTED:
         expected = EXPECTED[step.verb](step)
-        assert step.reply == expected, f"told {step.reply}, not {expected}"
+        assert without_births(step.reply) == expected, f"told {step.reply}, not {expected}"
 
 
 def check_settled(step: Step) -> None:
@@ -158,6 +159,13 @@ def known(step: Step) -> dict[int, tuple[str, bool]]:
     }
 
 
+def without_births(reply: Any) -> Any:
+    """A reply without the births in it, which move with the clock of a walk."""
+    if not isinstance(reply, Taken):
+        return reply
+    return {place: (there.known, there.other_key) for place, there in reply.known.items()}
+
+
 EXPECTED: dict[str, Callable[[Step], Any]] = {
     "sweep": swept,
     "promote": due,
@@ -186,4 +194,4 @@ def check_again(step: Step, again: Again, reply: Any, after: Queue) -> None:
         for first, second in zip(step.reply, reply, strict=True):
             assert not first or second.outcome == "settled", f"I12: {first}, and repeated {second}"
     else:
-        assert sorted(reply) == [*range(len(step.args[0]))], f"I12: {reply} are known, of {step.args[0]}"
+        assert sorted(reply.known) == [*range(len(step.args[0]))], f"I12: of {step.args[0]} are known {reply}"

@@ -147,7 +147,7 @@ def test_who_is_parked_always_has_a_row(bench: Bench) -> None:
 def test_an_open_breaker_lets_no_more_through_while_it_closes(bench: Bench) -> None:
     for n in bench.each_point():
         bench.configure(breaker=BREAKER)
-        bench.send_alike("a", "b", "c", "d", dependency="bank")
+        bench.send_alike("a", "b", "c", "d", "e", dependency="bank")
         bench.claim("t")
         bench.nack("t", "a", counts=True)
         assert bench.claim("u", 9) == []
@@ -158,5 +158,5 @@ def test_an_open_breaker_lets_no_more_through_while_it_closes(bench: Bench) -> N
         passes = bench.raw.zcount(bench.keys["seats"], BANK, BANK)
         assert passes <= 1 + len(others) or "open" not in lane, f"stopped at {n}"
         if not has_more:
-            assert passes == 3
+            assert passes == 4
             audit(bench.raw, "q")

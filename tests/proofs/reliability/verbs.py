@@ -296,6 +296,7 @@ MAINTENANCE: dict[str, Verb] = {
     "resume": lambda me: me.orders.resume(),
     "pause a dependency": lambda me: me.orders.dependency("payments").pause(),
     "resume a dependency": lambda me: me.orders.dependency("payments").resume() is False,
+    "probe a dependency": lambda me: me.orders.dependency("payments").probe() is False,
     "limit a key": lambda me: me.orders.key(KEY).limit(2),
     "reset": lambda me: me.orders.reset(),
     "mute": lambda me: [me.orders.dlq.mute(group=one) for one in me.orders.dlq.groups()],

@@ -63,7 +63,12 @@ def _over(walk: Walk, outage: Outage) -> None:
         expect(f"the trends in {branch}", found - {"growing"}, trends)
     shown = walk("top", "--once", "--every", "200ms")
     troubles = shown.partition("\nqueue ")[2].partition("\nqueue ")[0]
-    expect("the branches in trouble", [one for one in ("ulm", "bonn") if f"\n{one}" in troubles], ["bonn"])
+    rows = [line for line in troubles.splitlines() if line.startswith(("ulm", "bonn"))]
+    undecided = [row.split()[0] for row in rows if "wait for a decision" in row]
+    expect("the branches that wait for a decision", undecided, ["ulm"])
+    expect(
+        "the branches in trouble", [one for row in rows if (one := row.split()[0]) not in undecided], ["bonn"]
+    )
 
 
 def _edit(walk: Walk, outage: Outage) -> int:

@@ -2869,7 +2869,7 @@ if part == 'live' then
         end
         -- Ends a pass that has been out for `breaker.longest`, so that a call that hangs keeps no dependency closed. Such a call may
         -- go on; its pass no longer counts among those that are out. The more such calls there are, the later the next probe comes:
-        -- otherwise they would take all workers. A message that nobody has claimed in that time waits again.
+        -- otherwise they would take all workers. A message that no consumer has claimed in that time waits again.
         --   member: of `gates` (lib/let_through); at: its score there
         local function end_pass(member, at)
           local number = tonumber(redis.call('ZSCORE', seats, member) or nil)
@@ -2905,7 +2905,7 @@ if part == 'live' then
 
         local function pass_lane(number, lane)
           if lane.paused and not (lane.ends and lane.ends <= now) then
-            write_lane(number, lane) -- it ends by its own time or by hand, whatever else is due
+            write_lane(number, lane) -- it ends at its own time or when it is resumed, whatever else is due
           elseif lane.open and setting('breaker') then
             lane.paused, lane.ends, lane.by = nil, nil, nil
             if (lane.probe or now) > now and lane.probe <= now + hung_wait(digits(number)) then

@@ -1,7 +1,7 @@
--- Pauses a lane, all messages with one key or one dependency, or resumes it: then they are let in. A pause ends by its own time
--- or by hand only. To resume a dependency whose breaker is open closes that too, if `close` says so: for ten minutes failures
--- are charged, and do not open it. Returns 1 if that changed anything, otherwise 0; -1 if the breaker is open, and stays so; -2
--- if the end of the pause has passed: then nothing is done.
+-- Pauses a lane, all messages with one key or one dependency, or resumes it: then they are let in. A pause ends only at its
+-- own time or when it is resumed. To resume a dependency whose breaker is open closes that too, if `close` says so: for ten
+-- minutes failures are charged, and do not open it. Returns 1 if that changed anything, otherwise 0; -1 if the breaker is open,
+-- and stays so; -2 if the end of the pause has passed: then nothing is done.
 -- drains
 local number, of, name = tonumber(ARGV[1]), ARGV[2], ARGV[3] -- of: key or dependency; name: its text
 local paused, ends, after = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]) -- paused: 1, or 0 to resume

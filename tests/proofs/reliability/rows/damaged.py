@@ -201,6 +201,7 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[[Shop], object]]] = {
     "scan": (EVERYWHERE, _scan),
     "pause": (EVERYWHERE, lambda shop: (shop.queue.pause(), shop.queue.resume())),
     "pause_lane": (EVERYWHERE, lambda shop: (shop.queue.key("k").pause(), shop.queue.key("k").resume())),
+    "probe_lane": (EVERYWHERE, lambda shop: shop.queue.dependency("payments").probe()),
     "limit_lane": (EVERYWHERE, _limit),
     "reset": (EVERYWHERE, lambda shop: shop.queue.reset()),
     "redrive": (
