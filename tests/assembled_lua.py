@@ -20,6 +20,11 @@ GOLDEN = ROOT / "tests" / "scripts" / "golden"
 REFRESH = "python -m tests.assembled_lua --write"
 
 
+def fragments(directory: Path = ROOT / "lua") -> list[Path]:
+    """The scripts and their fragments; without the modules of the library (`lua/broker`)."""
+    return sorted(file for file in directory.rglob("*.lua") if file.parent.name != "broker")
+
+
 def assembled() -> dict[str, str]:
     """Every script's text, by its name."""
     scripts = Scripts()

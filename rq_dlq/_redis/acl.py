@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.rights import channels_of, keys_of, pattern_of, right_of
-from rq_dlq._scripts import SCRIPTS
+from rq_dlq._scripts import SCRIPTS, Scripts
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import shown
 
@@ -32,8 +32,8 @@ USEFUL: Commands = [
 READS = "%R~"  # the right only to read a key; in Redis 7 and Valkey
 # The commands that need more than the right to read a key. A script declares its keys for both.
 CHANGES = frozenset(
-    b"BLPOP DEL EVALSHA HDEL HINCRBY HSET HSETNX LPOP LPUSH LTRIM PERSIST PEXPIRE PSETEX RPUSH SADD SET SREM "
-    b"UNLINK XADD XDEL XTRIM ZADD ZREM".split()
+    b"BLPOP DEL EVALSHA FCALL HDEL HINCRBY HSET HSETNX LPOP LPUSH LTRIM PERSIST PEXPIRE PSETEX RPUSH SADD "
+    b"SET SREM UNLINK XADD XDEL XTRIM ZADD ZREM".split()
 )
 # The rights for a durability. CONFIG GET also shows passwords, so only users who need it get it.
 BY_DURABILITY: Mapping[str, Commands] = {"fsync": [(b"CONFIG", b"GET")], "replicated": [(b"WAIT",)]}
@@ -47,6 +47,7 @@ def acl_line(
     durability: str = "memory",
     *,
     reads: str = READS,
+    scripts: Scripts = SCRIPTS,
 ) -> str:
     """A line of an ACL file, without a password; after its first word, the arguments of ACL SETUSER.
 
@@ -57,6 +58,7 @@ def acl_line(
         queue: the name of a queue, or a pattern in Redis' syntax; "*": all queues.
         durability: the broker's durability.
         reads: the prefix for keys that the role only reads; Redis 6.2 has only "~", which includes writing.
+        scripts: the form of the verbs.
 
     Raises:
         InvalidInput: the user or the queue is not a single word.
@@ -64,7 +66,7 @@ def acl_line(
     for word in (user, queue):
         if not word or not word.isprintable() or " " in word:
             raise InvalidInput(f"{shown(word)}: the ACLs of Redis need a single word here, without spaces")
-    commands = role.needs(QueueKeys(namespace, queue), SCRIPTS)
+    commands = role.needs(QueueKeys(namespace, queue), scripts)
     patterns = {
         (pattern_of(key, whole=queue == "*"), command[0] in CHANGES)
         for command in commands

@@ -11,12 +11,13 @@ import hiredis
 from redis import exceptions
 
 from rq_dlq._redis.errors import Passing, refusal
+from rq_dlq._redis.loading import Functions, is_loaded, is_unknown
 from rq_dlq.core.steps.call import Call, Command, Run
 from rq_dlq.core.steps.driving import drive
 from rq_dlq.core.steps.step import Batch, Step, Steps, Wait
 
 if TYPE_CHECKING:
-    from rq_dlq._scripts import Scripts
+    from rq_dlq._redis.loading import Verbs
 
 Calls: TypeAlias = Sequence[Call[Any] | Command[Any]]
 Commands: TypeAlias = list[tuple[Any, ...]]
@@ -25,7 +26,7 @@ Exchange: TypeAlias = Generator[Commands, list[Any], Any]
 LEAST_BLOCK = 0.002  # seconds: Redis 6.2 rounds 0.001 down to 0, which means forever
 
 
-def perform(step: Step, scripts: Scripts, *, repeated: bool, timeout: float | None = None) -> Exchange:
+def perform(step: Step, scripts: Verbs, *, repeated: bool, timeout: float | None = None) -> Exchange:
     """Carry out a step; returns its result.
 
     Args:
@@ -45,31 +46,15 @@ def perform(step: Step, scripts: Scripts, *, repeated: bool, timeout: float | No
     return result
 
 
-def exchange(calls: Calls, scripts: Scripts, *, repeated: bool, apart: bool = False) -> Exchange:
+def exchange(calls: Calls, scripts: Verbs, *, repeated: bool, apart: bool = False) -> Exchange:
     """Send calls and read their replies; scripts missing on the server are loaded.
 
     Args:
         apart: a temporary error of a call becomes its result.
     """
-    commands = [call.command(scripts) for call in calls]
-    replies = yield commands
+    commands, replies = yield from _replies(calls, scripts)
     if not any(isinstance(reply, Exception) for reply in replies):  # the usual case
         return [call.read(reply, repeated) for call, reply in zip(calls, replies, strict=True)]
-    unknown = [i for i, reply in enumerate(replies) if isinstance(reply, exceptions.NoScriptError)]
-    if unknown:
-        # A plain command may depend on the calls before it (a WAIT): it is repeated with them.
-        again = [i for i in range(unknown[0], len(calls)) if i in unknown or isinstance(calls[i], Command)]
-        # Each script is loaded right before its call, so that in a cluster both reach the same node.
-        loads = {
-            i: (b"SCRIPT", b"LOAD", scripts[call.script].source)
-            for i in unknown
-            if isinstance(call := calls[i], Call)
-        }
-        received = iter((yield [part for i in again for part in (loads.get(i), commands[i]) if part]))
-        for i in again:
-            if i in loads and isinstance(reply := next(received), Exception):
-                raise _failure(reply, loads[i])
-            replies[i] = next(received)
     for i, reply in enumerate(replies):
         if isinstance(reply, Exception):
             replies[i] = error = _failure(reply, commands[i])
@@ -81,12 +66,48 @@ def exchange(calls: Calls, scripts: Scripts, *, repeated: bool, apart: bool = Fa
     ]
 
 
+def _replies(calls: Calls, scripts: Verbs) -> Exchange:
+    """The commands of calls, and the replies; a server without functions runs scripts instead."""
+    commands = [call.command(scripts) for call in calls]
+    replies = yield commands
+    failed = [i for i, reply in enumerate(replies) if isinstance(reply, Exception)]
+    if not failed:
+        return commands, replies
+    yield from _load(calls, scripts, commands, replies)
+    if isinstance(scripts, Functions) and any(scripts.does_without(replies[i]) for i in failed):
+        again = [i for i in range(failed[0], len(calls)) if i in failed or isinstance(calls[i], Command)]
+        others, said = yield from _replies([calls[i] for i in again], scripts)
+        for i, command, reply in zip(again, others, said, strict=True):
+            commands[i], replies[i] = command, reply
+    return commands, replies
+
+
+def _load(calls: Calls, scripts: Verbs, commands: Commands, replies: list[Any]) -> Exchange:
+    """Load what the server does not have, and repeat these calls: `replies` gets what it says then.
+
+    If the server refuses what is loaded, that is the command of the call, and its refusal the reply.
+    """
+    unknown = [i for i, reply in enumerate(replies) if is_unknown(reply)]
+    if not unknown:
+        return
+    # A plain command may depend on the calls before it (a WAIT): it is repeated with them.
+    again = [i for i in range(unknown[0], len(calls)) if i in unknown or isinstance(calls[i], Command)]
+    # Each script is loaded right before its call, so that in a cluster both reach the same node.
+    loads = {i: scripts[call.script].load for i in unknown if isinstance(call := calls[i], Call)}
+    received = iter((yield [part for i in again for part in (loads.get(i), commands[i]) if part]))
+    for i in again:
+        refused = next(received) if i in loads else None
+        replies[i] = next(received)
+        if isinstance(refused, Exception) and not is_loaded(refused):
+            commands[i], replies[i] = loads[i], refused
+
+
 def _failure(reply: Exception, command: tuple[Any, ...]) -> Exception:
     """The error for an error reply; in a cluster, also for a node that does not answer."""
     return reply if isinstance(reply, Passing) else refusal(reply, command)
 
 
-def conversation(steps: Steps[Any], scripts: Scripts) -> Exchange:
+def conversation(steps: Steps[Any], scripts: Verbs) -> Exchange:
     """Run steps to their end as one exchange on one connection; returns their result."""
     return drive(steps, partial(perform, scripts=scripts, repeated=False))
 

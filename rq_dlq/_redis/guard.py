@@ -9,10 +9,11 @@ from weakref import WeakKeyDictionary
 
 from rq_dlq._redis.connection import socket_of
 from rq_dlq._redis.exchange import conversation
+from rq_dlq.core.steps.call import Run
 
 if TYPE_CHECKING:
     from rq_dlq._redis.exchange import Commands, Exchange
-    from rq_dlq._scripts import Scripts
+    from rq_dlq._redis.loading import Verbs
     from rq_dlq.core.steps.step import Steps
 
 PERIOD = 30.0  # seconds for which a check is valid
@@ -34,7 +35,7 @@ class Guard:
         clock: seconds; tests pass another one.
     """
 
-    def __init__(self, check: Callable[[], Steps[object]], scripts: Scripts) -> None:
+    def __init__(self, check: Callable[[], Steps[object]], scripts: Verbs) -> None:
         self.clock = time.monotonic
         self._check, self._scripts = check, scripts
         self._guarded = frozenset(scripts[name].sha for name in TAKE_IN)
@@ -44,7 +45,7 @@ class Guard:
     def due(self, connection: Any, commands: Commands) -> bool:
         """Whether a check is due before these commands."""
         for command in commands:
-            if command[0] == b"EVALSHA" and command[1] in self._guarded:
+            if type(command[0]) is Run and command[1] in self._guarded:
                 return self.clock() >= self._good_until.get(socket_of(connection), 0.0)
         return False
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from redis import exceptions
 
+from rq_dlq._redis.loading import Functions
 from rq_dlq._redis.rights import WITHOUT_KEY, denied, missing
 from rq_dlq.core.steps.call import Call, Command
 from rq_dlq.core.steps.step import Batch
 
 if TYPE_CHECKING:
     from rq_dlq._redis.exchange import Commands, Exchange
-    from rq_dlq._scripts import Scripts
+    from rq_dlq._redis.loading import Verbs
     from rq_dlq.core.steps.step import Step
 
 # The commands of the scripts, by their number of arguments besides a key: a server counts the arguments
@@ -61,7 +62,7 @@ class Rights:
     def _allows(self, call: Call[Any] | Command[Any]) -> bool:
         return call.script in self.proven if isinstance(call, Call) else call.parts[0] in self._granted
 
-    def proof(self, calls: Sequence[Call[Any] | Command[Any]], scripts: Scripts) -> Exchange:
+    def proof(self, calls: Sequence[Call[Any] | Command[Any]], scripts: Verbs) -> Exchange:
         """Check, on one connection, that the user may run all of these calls.
 
         Raises:
@@ -74,7 +75,8 @@ class Rights:
                 wanted[command[0]] = command
             elif new := _all_of(call.script, scripts) - self._granted:
                 wanted |= {trial[0]: trial for trial in trials(new, command[3])}
-                wanted[command[0]] = command[: 3 + command[2]]
+                if not isinstance(scripts, Functions):  # a user who may not call these runs a script
+                    wanted[command[0]] = command[: 3 + command[2]]
         if wanted and (lacking := (yield from refused(list(wanted.values())))):
             raise missing(lacking)
         self._granted |= wanted.keys()
@@ -86,7 +88,7 @@ class Rights:
         self._granted.clear()
 
 
-def _all_of(script: str, scripts: Scripts) -> set[bytes]:
+def _all_of(script: str, scripts: Verbs) -> set[bytes]:
     """The commands of a script, and of the scripts that must follow it."""
     return {name for one in (script, *_AFTER.get(script, ())) for name in scripts[one].commands}
 

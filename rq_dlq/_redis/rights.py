@@ -10,7 +10,14 @@ from redis import exceptions
 
 from rq_dlq.errors import MissingRights
 
-OF_SEVERAL = {b"ACL", b"CLUSTER", b"CONFIG", b"SCRIPT"}  # commands whose subcommands are separate rights
+RUNS = {b"EVALSHA", b"FCALL"}  # they run a verb: its keys follow their number
+OF_SEVERAL = {
+    b"ACL",
+    b"CLUSTER",
+    b"CONFIG",
+    b"FUNCTION",
+    b"SCRIPT",
+}  # commands whose subcommands are separate rights
 ON_CHANNELS = {b"PUBLISH", b"SUBSCRIBE", b"UNSUBSCRIBE"}
 WITHOUT_KEY = {*OF_SEVERAL, *ON_CHANNELS, b"ASKING", b"INFO", b"PING", b"SELECT", b"TIME", b"WAIT"}
 _QUEUE = re.compile(r".*?\{[^{}]+\}[^:]*:")
@@ -36,7 +43,7 @@ def right_of(command: Sequence[Any]) -> str:
 
 def keys_of(command: Sequence[Any]) -> list[str]:
     """The keys in one of our commands."""
-    if command[0] == b"EVALSHA":
+    if command[0] in RUNS:
         return [_text(key) for key in command[3 : 3 + command[2]]]
     return [] if command[0] in WITHOUT_KEY else [_text(key) for key in command[1:2]]
 

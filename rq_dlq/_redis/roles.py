@@ -32,7 +32,7 @@ from rq_dlq.core.upkeep import calls as upkeep_calls
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq._redis.exchange import Commands, Exchange
-    from rq_dlq._scripts import Scripts
+    from rq_dlq._redis.loading import Verbs
     from rq_dlq.core.steps.step import Step
 
     Steps = Iterator[Step]
@@ -48,26 +48,29 @@ class Role:
         does: the purpose of the role, in one line.
         scripts: the scripts that the programs run.
         plain: the steps without scripts, on the keys of a queue.
+        loads: it may load a library, which then runs with the rights of its callers.
     """
 
     name: str
     does: str
     scripts: Sequence[str]
     plain: Callable[[QueueKeys], Steps]
+    loads: bool = False
 
-    def needs(self, keys: QueueKeys, scripts: Scripts) -> Commands:
+    def needs(self, keys: QueueKeys, scripts: Verbs) -> Commands:
         """A minimal valid call of each command that the role needs."""
         found: dict[tuple[str, bytes], tuple[Any, ...]] = {}
         for name in self.scripts:
             script = scripts[name]
             key = _key(keys, (script.keys or script.families)[0])
             found |= {(key, trial[0]): trial for trial in trials(script.commands, key)}
-        plain = [command for step in (*_running(keys), *self.plain(keys))
+        calling = () if scripts.form == "scripts" else _calling(keys, loads=self.loads)
+        plain = [command for step in (*_running(keys), *calling, *self.plain(keys))
                  for command in next(perform(step, scripts, repeated=False))]  # fmt: skip
         return [*found.values(), *plain]
 
 
-def missing_rights(roles: Sequence[Role], keys: QueueKeys, scripts: Scripts) -> Exchange:
+def missing_rights(roles: Sequence[Role], keys: QueueKeys, scripts: Verbs) -> Exchange:
     """Find, on one connection, the rights that a user lacks for all these roles on a queue.
 
     Raises:
@@ -95,6 +98,13 @@ def _running(keys: QueueKeys) -> Steps:
     """The commands that run scripts."""
     yield Command((b"EVALSHA", "0" * 40, 1, keys["messages"]))
     yield Command((b"SCRIPT", b"LOAD", b"return 1"))
+
+
+def _calling(keys: QueueKeys, *, loads: bool) -> Steps:
+    """The commands that call functions; a user who may not load them runs the same text as a script."""
+    yield Command((b"FCALL", "rq_", 1, keys["messages"]))
+    if loads:
+        yield Command((b"FUNCTION", b"LOAD", "#!lua name=rq_"))
 
 
 def _opening(keys: QueueKeys) -> Steps:
@@ -293,6 +303,7 @@ ROLES = {
                 *("expire_now", "limit_lane"),
             ),
             _maintaining,
+            loads=True,
         ),
         Role("read-only", "reads queues and messages, and changes nothing", _LOOKING, _looking),
     )

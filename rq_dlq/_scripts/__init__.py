@@ -8,15 +8,17 @@ assembled texts (`hatch_build`); a checkout assembles them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from rq_dlq._scripts.assembly import assemble
 from rq_dlq._scripts.fragments import library
+from rq_dlq._scripts.joining import join
 from rq_dlq._scripts.script import Script, parse
 from rq_dlq.values.cached import cached_property
 
@@ -24,11 +26,18 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
     from rq_dlq._scripts.fragments import Fragment
+    from rq_dlq._scripts.joining import Library
 
 __all__ = ["SCRIPTS", "Script", "Scripts", "parse"]
 
 CARRIED = "assembled"  # the folder with the assembled texts of a wheel, next to this file
 _ALLOW_OOM = "#!lua flags=allow-oom\n"
+_BROKER = "broker/"
+Form: TypeAlias = Literal["scripts", "functions", "text"]
+"""How Redis gets the verbs: each as a script of its own; all as a library of Redis Functions; or the text of
+that library as a script, where a server has no functions."""
+# While both forms are alive.
+_FORM: Form = os.environ.get("RQ_DLQ_FORM", "scripts")  # type: ignore[assignment]
 
 
 @cache
@@ -56,14 +65,18 @@ class Scripts:
         fragments: text that replaces a file, by its name (`{"lib/now": "…"}`); tests use it to move the clock
             of a real server.
         allow_oom: mark scripts that may run when memory is full (I9); for Redis 7 and later.
+        form: how Redis gets them.
     """
 
     fragments: Mapping[str, str] = field(default_factory=dict[str, str])
     allow_oom: bool = False
+    form: Form = _FORM
     _assembled: dict[str, Script] = field(default_factory=dict[str, Script], repr=False)
 
     def __getitem__(self, name: str) -> Script:
-        if name not in self._assembled:
+        if name not in self._assembled and self.form != "scripts":
+            self._assembled[name] = self._verb(name)
+        elif name not in self._assembled:
             script = parse(name, self._text(name))
             if self.allow_oom and script.drains:
                 script = replace(script, source=_ALLOW_OOM + script.source)
@@ -84,9 +97,32 @@ class Scripts:
         """The verbs, in alphabetical order."""
         return list(_files())
 
+    def _verb(self, name: str) -> Script:
+        """A verb of the library."""
+        library = self._joined
+        verb = library.verbs[name]
+        function, first = f"{library.name}_{name}", f"#!lua name={library.name}\n"
+        tail: tuple[str, ...] = ()
+        if self.form == "text":
+            flags = "no-writes" if verb.reads else "allow-oom" if verb.drains else ""
+            function, tail = "", (name,)
+            first = f"#!lua{' flags=' if flags else ''}{flags}\n" if self.allow_oom else ""
+        contract = (verb.keys, verb.args, verb.items, verb.families, verb.drains)
+        return Script(name, first + library.text, *contract, function, tail, verb.commands)
+
+    @cached_property
+    def _joined(self) -> Library:
+        replaced = {name: text for name, text in self.fragments.items() if name.startswith(_BROKER)}
+        texts = {**_files(_BROKER), **replaced}
+        return join({name.removeprefix(_BROKER): text for name, text in texts.items()})
+
     @cached_property
     def _otherwise(self) -> Scripts:
-        return Scripts(self.fragments, allow_oom=not self.allow_oom)
+        return replace(self, allow_oom=not self.allow_oom, _assembled={})
+
+    def as_form(self, form: Form) -> Scripts:
+        """The same verbs in another form."""
+        return replace(self, form=form, _assembled={})
 
     @cached_property
     def _library(self) -> dict[str, Fragment]:

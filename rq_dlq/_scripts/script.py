@@ -32,6 +32,9 @@ class Script:
         items: names of the values for each item, after the arguments; empty: it takes no items.
         families: names of the keys for each of several queues, after `keys`.
         drains: whether it must run when memory is full, so that a full server can be emptied.
+        function: its name, if it is a Redis Function; empty: a script.
+        tail: what follows its items: the name of the verb, if the text has several.
+        reached: the commands of all functions that it can reach; None: those of its text.
     """
 
     name: str
@@ -41,11 +44,29 @@ class Script:
     items: tuple[str, ...]
     families: tuple[str, ...] = ()
     drains: bool = False
+    function: str = ""
+    tail: tuple[str, ...] = ()
+    reached: frozenset[bytes] | None = None
 
     @cached_property
     def sha(self) -> str:
-        """The hash by which Redis identifies it."""
-        return hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
+        """The name by which Redis identifies it: of a script, its hash."""
+        return self.function or hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
+
+    @cached_property
+    def word(self) -> bytes:
+        """The command that runs it."""
+        return b"FCALL" if self.function else b"EVALSHA"
+
+    @cached_property
+    def key(self) -> str:
+        """A name that no other verb has."""
+        return self.sha + "".join(self.tail)
+
+    @property
+    def load(self) -> tuple[bytes, bytes, str]:
+        """The command that makes it known to a server."""
+        return (b"FUNCTION" if self.function else b"SCRIPT", b"LOAD", self.source)
 
     @cached_property
     def commands(self) -> frozenset[bytes]:
@@ -53,6 +74,8 @@ class Script:
 
         PUBLISH is not included: without it, callers that wait for a result poll every second.
         """
+        if self.reached is not None:
+            return self.reached
         return frozenset(name.encode() for name in _CALLED.findall(self.source)) - {b"PUBLISH"}
 
     def arguments(self, given: Mapping[str, object]) -> list[object]:
@@ -87,12 +110,22 @@ def parse(name: str, source: str) -> Script:
         ValueError: its numbers are not 1, 2, 3, … in the order of the names.
     """
     slots = bound(name, source)
-    rest: dict[str, tuple[str, ...]] = {"items": (), "families": ()}
-    for what, table, number, names in _REST.findall("\n" + source):
-        _check(name, what, table, number, len(slots[table]) + 1)
-        rest[what] = tuple(_ASIDE.sub("", names).split(", "))
+    rest = rest_of(name, source, len(slots["ARGV"]), len(slots["KEYS"]))
     keys, args, drains = tuple(slots["KEYS"]), tuple(slots["ARGV"]), "\n-- drains\n" in source
     return Script(name, source, keys, args, rest["items"], rest["families"], drains)
+
+
+def rest_of(name: str, source: str, args: int, keys: int = 0) -> dict[str, tuple[str, ...]]:
+    """The names of each item, and of the keys of each of several queues, which follow the others.
+
+    Raises:
+        ValueError: they do not follow these.
+    """
+    rest: dict[str, tuple[str, ...]] = {"items": (), "families": ()}
+    for what, table, number, names in _REST.findall("\n" + source):
+        _check(name, what, table, number, (args if table == "ARGV" else keys) + 1)
+        rest[what] = tuple(_ASIDE.sub("", names).split(", "))
+    return rest
 
 
 def _check(name: str, what: str, table: str, number: str, expected: int) -> None:

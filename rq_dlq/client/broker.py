@@ -100,7 +100,7 @@ class Broker(OwnBroker):
             connections.route()
             if checked:
                 versions = connections.everywhere(self.settings.check_server)
-                connections.scripts = self._scripts.for_server(min(versions.values()))
+                connections.fit(min(versions.values()))
                 if self.settings.durability != "memory":
                     connections.guard_by(self.settings.check_server)
         except BaseException:

@@ -55,7 +55,7 @@ def examine(broker: Broker, queue: str = "doctor") -> Iterator[Check]:
         yield Check("server", "ok", broker.url)
         by_node = connections.everywhere(read_facts)
         versions = [facts.version for facts in by_node.values()]
-        connections.scripts = connections.scripts.for_server(min(versions))
+        connections.fit(min(versions))
         if any(facts.cluster.get("cluster_state") == "fail" for facts in by_node.values()):
             connections = connections.with_retries(ONE_TRY)  # not 5 s for each call to a slot without a node
         yield from of_all({node: [*_standing(facts, settings)] for node, facts in by_node.items()})

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rq_dlq._redis import Connections
-    from rq_dlq._scripts import Scripts
+    from rq_dlq._redis.loading import Verbs
     from rq_dlq.client.settings import BrokerSettings
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.step import Steps
@@ -105,12 +105,18 @@ def round_trip() -> Steps[Check]:
     return Check("round trip", "warn", found, advice)
 
 
-def loaded(scripts: Scripts) -> Steps[None]:
-    """Load all scripts into the server."""
-    yield Batch([Command((b"SCRIPT", b"LOAD", scripts[name].source)) for name in scripts.names()])
+def loaded(scripts: Verbs) -> Steps[None]:
+    """Load all scripts into the server; the verbs of a library have one text, which may be there already."""
+    loads = dict.fromkeys(scripts[name].load for name in scripts.names())
+    yield Batch(
+        [
+            Command((what, how, b"REPLACE", text) if what == b"FUNCTION" else (what, how, text))
+            for what, how, text in loads
+        ]
+    )
 
 
-def trial(settings: BrokerSettings, scripts: Scripts) -> Steps[Check]:
+def trial(settings: BrokerSettings, scripts: Verbs) -> Steps[Check]:
     """Send, claim and ack a message in a private namespace, and remove its keys."""
     private = replace(settings, namespace=f"{settings.namespace}:doctor-{secrets.token_hex(4)}")
     queue = private.queue(

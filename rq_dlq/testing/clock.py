@@ -12,7 +12,13 @@ CLOCK = "rq_dlq:test:now"
 
 def moved_clock(key: str) -> Scripts:
     """The scripts, with the time stored in this key."""
-    return Scripts({"lib/now": f"-- gives: now\nlocal now = tonumber(redis.call('GET', '{key}'))\n"})
+    read = f"tonumber(redis.call('GET', '{key}'))\n"
+    return Scripts(
+        {
+            "lib/now": f"-- gives: now\nlocal now = {read}",
+            "broker/clock": f"function Clock.read()\n  return {read}end\n",
+        }
+    )
 
 
 MOVED_CLOCK = moved_clock(CLOCK)

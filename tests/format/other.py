@@ -52,7 +52,17 @@ def changed(name: str, *changes: tuple[str, str]) -> str:
     return text
 
 
-OTHER = Scripts({**MOVED_CLOCK.fragments, "lib/state": changed("lib/state", *CHANGES)})
+PARSE = "function State.parse"  # as `parse_state` is called in lua/broker/state.lua
+IN_BROKER = tuple(
+    (PARSE, SPLIT + PARSE) if old == "local function parse_state" else (old, new) for old, new in CHANGES
+)
+OTHER = Scripts(
+    {
+        **MOVED_CLOCK.fragments,
+        "lib/state": changed("lib/state", *CHANGES),
+        "broker/state": changed("broker/state", *IN_BROKER),
+    }
+)
 """The scripts that write states in the other form, on a clock that tests move."""
 
 

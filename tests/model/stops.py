@@ -68,11 +68,13 @@ class Stopped:
 
     def __getitem__(self, name: str) -> Script:
         if name not in self._scripts:
-            script = MOVED_CLOCK[name]
+            script = WHOLE[name]
             self._scripts[name] = replace(script, source=SHIM % self._error + script.source)
         return self._scripts[name]
 
 
+WHOLE = MOVED_CLOCK.as_form("text") if MOVED_CLOCK.form == "functions" else MOVED_CLOCK
+"""The scripts to which the shim is added."""
 STOPPED = {error: Stopped(error) for error in (OURS, REDIS)}
 
 

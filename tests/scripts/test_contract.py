@@ -21,12 +21,12 @@ from rq_dlq.core.sessions import calls as session_calls
 from rq_dlq.core.steps.call import Sender
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.wanted import ALL
-from tests.assembled_lua import ROOT
+from tests.assembled_lua import fragments
 from tests.each import each
 
 SCRIPTS = Scripts()
 NAMES = SCRIPTS.names()
-FILES = sorted((ROOT / "lua").rglob("*.lua"))
+FILES = fragments()
 MOST_LINES = 70
 
 # What is read as JSON: a setting, and what a client sends along: its policy, who it is, why something failed,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tests.assembled_lua import ROOT
+from tests.assembled_lua import ROOT, fragments
 from tests.each import each
 from tests.scripts.test_contract import code
 
 LUA = ROOT / "lua"
 TEXTS = {
     file.relative_to(LUA).as_posix().removesuffix(".lua"): code(file.read_text(encoding="utf-8"))
-    for file in sorted(LUA.rglob("*.lua"))
+    for file in fragments()
 }
 # Keys in which no message is, and `expiring` and `groups`, whose rows say no more than states and `dead` do.
 NOT_MESSAGES = {

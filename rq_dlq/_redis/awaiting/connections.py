@@ -27,6 +27,7 @@ from rq_dlq._redis.errors import (
 )
 from rq_dlq._redis.exchange import exchange, perform
 from rq_dlq._redis.guard import Guard
+from rq_dlq._redis.loading import for_server, is_unknown
 from rq_dlq._redis.pools import AWAITING, hasty, pool_of
 from rq_dlq._redis.retries import FAIL_FAST, ONE_TRY, Retries
 from rq_dlq._redis.tries import Tries
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rq_dlq._redis.exchange import Exchange
+    from rq_dlq._redis.loading import Verbs
     from rq_dlq._redis.waiting import Waiting
     from rq_dlq._scripts import Scripts
     from rq_dlq.core.steps.step import Step, Steps
@@ -68,7 +70,7 @@ class AsyncConnections:
         revive: Callable[[], object] | None = None,
     ) -> None:
         self._url = url
-        self.scripts = scripts
+        self.scripts: Verbs = scripts
         self._revive = revive
         make = partial(pool_of, url, AWAITING) if pool is None else lambda: pool
         self.use(AsyncLink(make, ours=pool is None), retries)
@@ -80,6 +82,10 @@ class AsyncConnections:
         self._patience = retries
         self._timeout = self.pool.connection_kwargs.get("socket_timeout")
         self._retries = (retries.in_cluster() if isinstance(link, AsyncNodes) else retries).settings()
+
+    def fit(self, version: tuple[int, ...]) -> None:
+        """Run the verbs as a server of this version can."""
+        self.scripts = for_server(self.scripts, version)
 
     @property
     def pool(self) -> Any:
@@ -179,7 +185,7 @@ class AsyncConnections:
             (reply,) = await self._talk([command])
             if not isinstance(reply, Exception):
                 return step.read(reply, repeated)
-            if not isinstance(reply, exceptions.NoScriptError):
+            if not is_unknown(reply):
                 raise refusal(reply, command)
         if isinstance(step, Batch) and step.apart and isinstance(self._link, AsyncNodes):
             return await self._apart(step, self._link, repeated=repeated)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rq_dlq._redis.awaiting.link import AsyncLink
     from rq_dlq._redis.exchange import Commands, Exchange
     from rq_dlq._redis.guard import Guard
-    from rq_dlq._scripts import Scripts
+    from rq_dlq._redis.loading import Verbs
     from rq_dlq.core.steps.step import Step
 
 
@@ -78,7 +78,7 @@ class AsyncNodes:
         self.cluster.failures.forget(node)
         return result
 
-    async def prove(self, step: Step, scripts: Scripts) -> None:
+    async def prove(self, step: Step, scripts: Verbs) -> None:
         """Check the rights on each node of a step, once: each node has its own users."""
         if self.cluster.suspect is not None:
             await self._run(self.cluster.look())

@@ -28,6 +28,7 @@ from rq_dlq._redis.errors import (
 )
 from rq_dlq._redis.exchange import exchange, perform
 from rq_dlq._redis.guard import Guard
+from rq_dlq._redis.loading import for_server, is_unknown
 from rq_dlq._redis.pools import BLOCKING, hasty, pool_of
 from rq_dlq._redis.retries import FAIL_FAST, ONE_TRY, Retries
 from rq_dlq._redis.tries import Tries
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rq_dlq._redis.exchange import Exchange
+    from rq_dlq._redis.loading import Verbs
     from rq_dlq._redis.waiting import Waiting
     from rq_dlq._scripts import Scripts
     from rq_dlq.core.steps.step import Step, Steps
@@ -69,7 +71,7 @@ class Connections:
         revive: Callable[[], object] | None = None,
     ) -> None:
         self._url = url
-        self.scripts = scripts
+        self.scripts: Verbs = scripts
         self._revive = revive
         make = partial(pool_of, url, BLOCKING) if pool is None else lambda: pool
         self.use(Link(make, ours=pool is None), retries)
@@ -81,6 +83,10 @@ class Connections:
         self._patience = retries
         self._timeout = self.pool.connection_kwargs.get("socket_timeout")
         self._retries = (retries.in_cluster() if isinstance(link, Nodes) else retries).settings()
+
+    def fit(self, version: tuple[int, ...]) -> None:
+        """Run the verbs as a server of this version can."""
+        self.scripts = for_server(self.scripts, version)
 
     @property
     def pool(self) -> Any:
@@ -180,7 +186,7 @@ class Connections:
             (reply,) = self._talk([command])
             if not isinstance(reply, Exception):
                 return step.read(reply, repeated)
-            if not isinstance(reply, exceptions.NoScriptError):
+            if not is_unknown(reply):
                 raise refusal(reply, command)
         if isinstance(step, Batch) and step.apart and isinstance(self._link, Nodes):
             return self._apart(step, self._link, repeated=repeated)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rq_dlq._redis.blocking.link import Link
     from rq_dlq._redis.exchange import Commands, Exchange
     from rq_dlq._redis.guard import Guard
-    from rq_dlq._scripts import Scripts
+    from rq_dlq._redis.loading import Verbs
     from rq_dlq.core.steps.step import Step
 
 
@@ -79,7 +79,7 @@ class Nodes:
         self.cluster.failures.forget(node)
         return result
 
-    def prove(self, step: Step, scripts: Scripts) -> None:
+    def prove(self, step: Step, scripts: Verbs) -> None:
         """Check the rights on each node of a step, once: each node has its own users."""
         if self.cluster.suspect is not None:
             self._run(self.cluster.look())

@@ -32,6 +32,21 @@ class Script(Protocol):
         """The name by which Redis finds it."""
         ...
 
+    @cached_property
+    def word(self) -> bytes:
+        """The command that runs it."""
+        ...
+
+    @cached_property
+    def key(self) -> str:
+        """A name that no other script has."""
+        ...
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        """What follows its items."""
+        ...
+
     @property
     def keys(self) -> Sequence[str]:
         """Names of its keys, in order."""
@@ -61,7 +76,7 @@ class Scripts(Protocol):
 
 
 class Run(bytes):
-    """EVALSHA: the first word of the commands that run a script on the same keys.
+    """EVALSHA or FCALL: the first word of the commands that run a script on the same keys.
 
     Attributes:
         words: how many words these commands have in common.
@@ -71,9 +86,9 @@ class Run(bytes):
     words: int
     packed = b""
 
-    def __new__(cls, words: int) -> Self:
+    def __new__(cls, word: bytes, words: int) -> Self:
         """The first words, this many."""
-        run = super().__new__(cls, b"EVALSHA")
+        run = super().__new__(cls, word)
         run.words = words
         return run
 
@@ -113,16 +128,16 @@ class Call(NamedTuple, Generic[R]):  # a tuple is made faster than a frozen data
     def command(self, scripts: Scripts) -> tuple[Any, ...]:
         """The Redis command; the server must know the script."""
         script = scripts[self.script]
-        head = None if self.families else self.keys.heads.get(script.sha)
+        head = None if self.families else self.keys.heads.get(script.key)
         if head is None:
             names = [self.keys[name] for name in script.keys]
             names += [family[name] for family in self.families for name in script.families]
-            head = (Run(3 + len(names)), script.sha, len(names), *names)
+            head = (Run(script.word, 3 + len(names)), script.sha, len(names), *names)
             if not self.families:
-                self.keys.heads[script.sha] = head
+                self.keys.heads[script.key] = head
         in_order = tuple(self.args) == script.args  # nearly always
         args = self.args.values() if in_order else script.arguments(self.args)
-        return (*head, *args, *self.items)
+        return (*head, *args, *self.items, *script.tail)
 
 
 @dataclass(slots=True)

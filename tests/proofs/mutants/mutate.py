@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
+from tests.assembled_lua import fragments
 from tests.proofs.mutants.lua import Statement, Token, statements
 
 LUA = Path(__file__).parents[3] / "lua"
@@ -86,7 +87,7 @@ class _Edit:
 
 def files() -> list[str]:
     """Every Lua file, by its name without the ending."""
-    return sorted(path.relative_to(LUA).as_posix().removesuffix(".lua") for path in LUA.rglob("*.lua"))
+    return sorted(path.relative_to(LUA).as_posix().removesuffix(".lua") for path in fragments(LUA))
 
 
 def text_of(file: str) -> str:

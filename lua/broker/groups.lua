@@ -1,0 +1,201 @@
+-- The row of a dead letter in `groups`: its group, its time of death, and its row in `dead`. All scores are 0, so Redis
+-- sorts by bytes: a group is a range that begins with its oldest dead letter, and so are groups with the same first six
+-- digits.
+--   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
+function Groups.row(group, died, member)
+  return string.format('%-12s', group) .. Values.packed(died, 6) .. member
+end
+
+-- The row in `groups` of a dead letter with this state, whose row in `dead` is `member`.
+function Groups.row_of(state, member)
+  return Groups.row(state.more:match(' group=(%S*)') or '', state.due, member)
+end
+
+-- The group of a dead letter: the fingerprint of the failure that it died of, the newest one in its history.
+function Groups.of(q, id, state)
+  local expired = state.reason == 'expired'
+  local failure = History.last_failure(redis.call('HGET', q.history, id) or '')
+  if expired and tonumber(failure:match('^%S*\t(%d+)') or nil) ~= state.due then
+    failure = '' -- it expired without a failure
+  end
+  local group = failure:match('"fingerprint":"(%w*)"') or '' -- in a text the quotes would be escaped
+  return group == '' and expired and 'expired' or group:sub(1, 12)
+end
+
+-- Takes a dead letter out of its group before it leaves `dead`, so that each row of `groups` belongs to a dead letter.
+-- Remembers when the group was last cleared, for the thousand groups that were cleared last: a group that is there again
+-- has regressed.
+local MOST_GROUPS, REMEMBERED = 1000, 2592000000 -- cleared, and muted; milliseconds: 30 days
+
+function Groups.ungroup(q, state, member)
+  local row = Groups.row_of(state, member)
+  redis.call('ZREM', q.groups, row)
+  local group = row:sub(1, 12)
+  if not q.cleared_now[group] then
+    q.cleared_now[group] = true
+    redis.call('ZADD', q.cleared, q.now, group)
+    local over = redis.call('ZRANGE', q.cleared, 0, -MOST_GROUPS - 1)
+    if #over > 0 then
+      redis.call('ZREM', q.cleared, unpack(over))
+    end
+    redis.call('PEXPIRE', q.cleared, REMEMBERED)
+  end
+end
+
+-- Whether a row of `groups` contradicts the state of its message, and was left behind.
+function Groups.left_group(row, text)
+  local part, mark, died = text:match('^(%a+)/?%a* ([+-])%S* (%d+)')
+  local expected = died and Groups.row(text:match(' group=(%S*)') or '', died, '')
+  return part ~= nil and (part ~= 'dead' or mark == '+' or row:sub(1, 18) ~= expected)
+end
+
+local PAUSE = 600000 -- milliseconds until it begins again, if the sizes still differ
+
+local function differ(q)
+  return redis.call('ZCARD', q.dead) ~= redis.call('ZCARD', q.groups)
+end
+
+-- Compares a row of `dead` or `groups`, the index, with the other one.
+local function compare(q, index, found)
+  local row = index == q.dead and found or found:sub(19) -- the row in `dead`
+  local id = Order.id_of(row)
+  local text = redis.call('HGET', q.states, id)
+  local head, later = Record.head_of(q, id, text)
+  local there = redis.call('ZSCORE', q.dead, row)
+  if later then -- only a later version can tell its row
+    if not there then
+      redis.call('ZREM', q.groups, found)
+    end
+    return
+  end
+  local state = head and State.parse(text, head.birth)
+  there = there and state and not Places.left_over(q, q.dead, row, id, state, head)
+  if there and state.part == 'dead' and not state.more:find(' group=', 1, true) then
+    state.more = state.more .. ' group=' .. Groups.of(q, id, state)
+    redis.call('HSET', q.states, id, State.format(state))
+  end
+  local expected = there and Groups.row_of(state, row)
+  if not there then
+    redis.call('ZREM', index, found)
+  elseif index == q.dead then
+    redis.call('ZADD', q.groups, 0, expected)
+  elseif found ~= expected then
+    redis.call('ZREM', q.groups, found)
+  end
+end
+
+-- Compares `groups` with `dead`, a part per call, while their sizes differ: an earlier version writes no groups, and a
+-- script that was cut off leaves a dead letter without its row. Adds the missing rows, then removes those without a dead
+-- letter. Returns how many rows it checked; 0: nothing is left to do, or only a later version can do it.
+-- drains
+function Verbs.regroup(q, ARGV)
+  local limit = tonumber(ARGV[1])
+  local noted = redis.call('GET', q.grouped) or 'dead -inf '
+  if noted == 'done' or not differ(q) then
+    return 0
+  end
+  local of, score, member = noted:match('^(%a+) (%S+) (.*)$')
+  local index = of == 'dead' and q.dead or q.groups
+  local range = { limit = limit, score = score, member = member, last_score = '+inf', last_member = '\255' }
+  local rows, next_score, next_member = Order.rows_of_range(index, range)
+  for _, row in ipairs(rows) do
+    compare(q, index, row)
+  end
+  if next_score ~= '' then
+    noted = of .. ' ' .. next_score .. ' ' .. next_member
+  else
+    noted = of == 'dead' and 'groups -inf ' or 'done'
+  end
+  if differ(q) then
+    redis.call('SET', q.grouped, noted, 'PX', PAUSE)
+  else
+    redis.call('DEL', q.grouped)
+  end
+  return math.max(1, #rows)
+end
+
+local NEWEST = 10 -- dead letters
+local HOUR, DAY = 3600000, 86400000 -- milliseconds
+local MOST_BYTES = 524288 -- or one group (I9)
+local LINE = '^[^\t]*\t[^\t]*\t[^\t]*\t[^\t]*\t[^\t]*\t[^\t]*' -- without the traceback
+
+-- The newest dead letters of a group; and how many bytes were read.
+local function newest_of(q, name)
+  local letters, size, bytes = {}, 0, 0
+  local last, first = '(' .. name .. '\255', '[' .. name
+  for _, row in ipairs(redis.call('ZRANGE', q.groups, last, first, 'BYLEX', 'REV', 'LIMIT', 0, NEWEST)) do
+    local id = Order.id_of(row:sub(19))
+    local story = redis.call('HGET', q.history, id) or ''
+    letters[size + 1], letters[size + 2] = id, redis.call('HGET', q.states, id) or ''
+    letters[size + 3] = History.last_failure(story):match(LINE) or ''
+    size, bytes = size + 3, bytes + #story
+  end
+  return letters, bytes
+end
+
+-- What the list has of the group that begins with this row; and how many bytes were read.
+local function described(q, row)
+  local name = row:sub(1, 12)
+  local stop = '(' .. name .. '\255'
+  local last = redis.call('ZRANGE', q.groups, stop, '[' .. name, 'BYLEX', 'REV', 'LIMIT', 0, 1)[1]
+  local hour, day = '[' .. name .. Values.packed(q.now - HOUR, 6), '[' .. name .. Values.packed(q.now - DAY, 6)
+  local newest, bytes = newest_of(q, name)
+  return {
+    name, redis.call('ZLEXCOUNT', q.groups, '[' .. name, stop), row:sub(13, 18), last:sub(13, 18),
+    redis.call('ZLEXCOUNT', q.groups, hour, stop), redis.call('ZLEXCOUNT', q.groups, day, stop),
+    redis.call('ZSCORE', q.cleared, name) or '', newest, redis.call('HGET', q.muted, name) or '',
+  }, bytes
+end
+
+-- Lists groups of dead letters, in the order of their fingerprints, and changes nothing. Returns now; 1 if every dead
+-- letter is in a group (otherwise `regroup` must run first); the group after which the list continues (empty: it is
+-- complete); then for each group its name, its number of dead letters, the first and the last time of death (6 bytes each),
+-- how many died within the last hour and the last day, when it was last cleared (empty: unknown), id, state and failure
+-- line of each of its newest dead letters, and whether it is muted (`mute`).
+-- reads
+function Verbs.groups(q, ARGV)
+  local after, prefix, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]) -- prefix: the first digits of the groups; empty: all
+  local reply, spent = { q.now, differ(q) and 0 or 1, '' }, 0
+  local low, high = after == '' and '[' .. prefix or '(' .. after .. '\255', '(' .. prefix .. '\255'
+  while true do
+    local row = redis.call('ZRANGE', q.groups, low, high, 'BYLEX', 'LIMIT', 0, 1)[1]
+    if not row then
+      return reply
+    elseif #reply - 3 == limit or spent > MOST_BYTES then
+      reply[3] = reply[#reply][1]
+      return reply
+    end
+    local group, bytes = described(q, row)
+    reply[#reply + 1], spent = group, spent + bytes
+    low = '(' .. group[1] .. '\255'
+  end
+end
+
+-- Mutes a group of dead letters, so that it is not reported as a problem, or unmutes it. Returns 1; 0 if nothing was done,
+-- since it is so already, or the group does not exist; -1: too many groups are muted.
+function Verbs.mute(q, ARGV)
+  local group, upto, act = ARGV[1], ARGV[2], ARGV[3] -- group: its name, 12 characters; act: as in Audit.note_act
+  -- upto: milliseconds; 0: until another message of the group dies; empty: unmute it
+  local known = redis.call('HGET', q.muted, group)
+  if upto == '' then
+    if redis.call('HDEL', q.muted, group) == 0 then
+      return 0
+    end
+    redis.call('HINCRBY', q.counters, 'mutes', 1)
+    Audit.note_once(q, act)
+    return 1
+  end
+  local last = redis.call('ZRANGE', q.groups, '(' .. group .. '\255', '[' .. group, 'BYLEX', 'REV', 'LIMIT', 0, 1)[1]
+  local at, before = (known or ''):match('^(%d+) (%d+)$')
+  local died = last and at and last:sub(13, 18) > Values.packed(tonumber(at), 6)
+  if not last or before == upto and not (upto == '0' and died) then
+    return 0
+  elseif not known and redis.call('HLEN', q.muted) >= MOST_GROUPS then
+    return -1
+  end
+  redis.call('HSET', q.muted, group, string.format('%.0f %s', q.now, upto))
+  redis.call('PEXPIRE', q.muted, REMEMBERED)
+  redis.call('HINCRBY', q.counters, 'mutes', 1) -- a client that remembers the groups reads them again
+  Audit.note_once(q, act)
+  return 1
+end
