@@ -3,7 +3,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help .venv check lint types docs test slow proofs reliability sabotage mutants live-brokers spark-chaos triage-demo soak spark-matrix redis-matrix server-matrix python-matrix stranger bench wheel format constraints clean tools
+.PHONY: help .venv check lint types docs docs-tools test slow proofs reliability sabotage mutants live-brokers spark-chaos triage-demo soak spark-matrix redis-matrix server-matrix python-matrix stranger bench releasable wheel format constraints clean tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -19,14 +19,19 @@ tools: # where there are none, as in a clean clone, .venv is made
 check: ## all that CI runs
 	@.ci/run lint types docs wheel tests
 
-lint: ## ruff, import-linter, luacheck on the assembled scripts, the blocking colour as it is made
+lint: ## ruff, import-linter, luacheck on the joined Lua, the blocking colour as it is made
 	@.ci/run lint
 
 types: ## mypy and pyright
 	@.ci/run types
 
 docs: ## the site, in build/site; a warning or a dead link fails
+	@python3 -c 'import mkdocstrings_handlers.python, zensical' 2>/dev/null || $(MAKE) docs-tools
 	@.ci/run docs
+
+docs-tools:
+	@[ -d .venv ] || python3 -m venv .venv
+	PIP_CONSTRAINT="$(CURDIR)/constraints.txt" .venv/bin/pip install -q --disable-pip-version-check -e '.[docs]'
 
 test: ## the tests; for some of them: pytest tests/policy -k jitter
 	@.ci/run tests
@@ -78,6 +83,9 @@ python-matrix: ## wheel and sdist on each Python that is promised and here: inst
 bench: ## the benchmarks, after the tests of their programs
 	pytest -q tests/benchmarks
 	python3 -m tests.benchmarks
+
+releasable: ## are the figures of docs/performance.json those of this commit?
+	python3 -m tests.release
 
 wheel: ## build sdist and wheel, install and use them elsewhere
 	@.ci/run wheel

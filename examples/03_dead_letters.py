@@ -20,4 +20,6 @@ for event in letter.history:
     print("  ", event.event, "at delivery", event.delivery, event.cause.message)
 
 print(mails.dlq.redrive(group=group.fingerprint).counts.moved, "redriven")  # same ids, fresh budget
-print(mails.claim(count=10)[0].redriven, "time redriven, history kept")
+deliveries = mails.claim(count=10)
+print(deliveries[0].redriven, "time redriven, history kept")
+mails.ack(deliveries)

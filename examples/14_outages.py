@@ -7,7 +7,7 @@ from rq_dlq import Breaker, Broker, RedeliveryPolicy
 
 broker = Broker()
 orders = broker.queue(
-    "orders",
+    "example-orders",
     breaker=Breaker(distinct=5, probe="100ms", longest_probe="400ms"),
     redelivery=RedeliveryPolicy(initial_delay="50ms", max_redeliveries=2),
 )

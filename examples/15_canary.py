@@ -25,6 +25,7 @@ print(f"{group.count} dead: {group.error}")
 
 job = cards.dlq.redrive(group=group, canary=5).wait(progress=work)
 print(f"{job.counts.moved} came back, then it {job.state}: {job.why}")
+job.cancel()  # another one begins with all of them
 
 bank["answers"] = True
 job = cards.dlq.redrive(group=group, canary=5).wait(progress=work)

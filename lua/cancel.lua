@@ -1,55 +1,128 @@
+-- A message is cancelled: removed, even while a call handles it. Until the call or its lease ends, it keeps its seat, and
+-- counts against `max_in_flight`.
+local READ = 100 -- such calls that one claim checks (I9)
+local CANCELLED = Reply.CANCELLED
+
+-- The member of `seats` that is the seat of such a call: an ordered key never runs two. No id begins with this byte.
+local function cancelled_seat(id, token)
+  return '\2' .. token .. ' ' .. id
+end
+
+-- The member of `seats` by which such a call counts against `max_in_flight`. No id begins with this byte.
+local function cancelled_in_flight(id, token)
+  return '\3' .. token .. ' ' .. id
+end
+
+-- Keeps the seat of a call whose message is cancelled, and counts the call against `max_in_flight`, until it has ended.
+-- Returns whether it has either.
+function Cancel.keep_call(q, id, token)
+  local seat, in_flight = q.set.per_key and redis.call('ZSCORE', q.seats, id), q.set.max_in_flight
+  if seat then
+    redis.call('ZADD', q.seats, seat, cancelled_seat(id, token)) -- in place of its own, so that no seat becomes free
+    redis.call('ZREM', q.seats, id)
+  end
+  if in_flight then
+    redis.call('HSET', q.settings, 'cancelling', 1) -- first: a claim that finds no such call removes it
+    redis.call('ZADD', q.seats, Lanes.IN_FLIGHT, cancelled_in_flight(id, token))
+  end
+  return seat or in_flight
+end
+
+-- Whether a call runs whose message was cancelled: it counts against `max_in_flight`, or its seat is taken.
+function Cancel.call_runs(q, id, token)
+  local kept = redis.call('ZMSCORE', q.seats, cancelled_in_flight(id, token), cancelled_seat(id, token))
+  return kept[1] or kept[2], kept[1], kept[2]
+end
+
+-- Ends a call whose message was cancelled, or its lease: it no longer counts, its seat is given back, and the next message
+-- of its lane is admitted. Returns whether it had either; if so, the claim holds one message fewer.
+function Cancel.finish_call(q, id, token)
+  local runs, in_flight, seat = Cancel.call_runs(q, id, token)
+  if in_flight then
+    redis.call('ZREM', q.seats, cancelled_in_flight(id, token))
+  end
+  if seat then
+    Seats.vacate(q, { cancelled_seat(id, token) })
+  end
+  return runs and true or false
+end
+
+-- How many calls of cancelled messages count against `max_in_flight`. One without a lease is removed: another program ended
+-- its claim; and one whose message is still held, since the cancel was cut off. If none is left, claims look for none.
+function Cancel.count_calls(q)
+  local count = redis.call('ZCOUNT', q.seats, Lanes.IN_FLIGHT, Lanes.IN_FLIGHT)
+  for _, in_flight in ipairs(redis.call('ZRANGEBYSCORE', q.seats, Lanes.IN_FLIGHT, Lanes.IN_FLIGHT, 'LIMIT', 0, READ)) do
+    local token, id = in_flight:match('^.(%S+) (.*)$')
+    if not redis.call('ZSCORE', q.leases, token) or State.holds(token, redis.call('HGET', q.states, id)) then
+      redis.call('ZREM', q.seats, in_flight)
+      count = count - 1
+    end
+  end
+  if count == 0 then
+    redis.call('HDEL', q.settings, 'cancelling')
+  end
+  return count
+end
+
+-- The state and the head of a message that can be cancelled; otherwise the outcome, the birth of the send that this is
+-- about, and nil.
+--   meant: the birth of the send, as in Results; 0: the newest
+local function cancellable(q, id, meant)
+  local state, head, later = State.read(q, id)
+  if later then
+    return Reply.LATER, 0, nil
+  elseif not head or meant > 0 and meant ~= head.birth then
+    local birth = Results.acked_before(q, id, meant, head and head.birth)
+    return birth and Reply.ACKED or Reply.UNKNOWN, birth or meant, nil
+  end
+  local is_held = state.part == 'live' and state.mark == '+'
+  if state.part ~= 'live' then
+    return state.part, head.birth, nil
+  elseif is_held and (redis.call('HGET', q.claims, state.token) or ''):find('^[^\n]*\tbatch') then
+    return Reply.BATCH, head.birth, nil
+  end
+  return state, head.birth, head
+end
+
+-- The reply of a cancel that was done before, from its note.
+local function noted_before(noted)
+  local word, birth, token, holder = noted:match('^%d+ (%S+) (%d+) (%S*) (.*) %d*$')
+  -- of a later call, if this one arrives late: no caller reads that
+  return { word or Reply.UNKNOWN, birth or '0', token or '', holder or '' }
+end
+
 -- Cancels a message: it is removed, and counted. A message that is being processed is removed immediately, so its holder
--- can no longer settle it; its seat, and its place under `max_in_flight`, stay taken until the holder's call or its lease has
--- ended (lib/end_cancelled). A dead or expired message stays, and so does one in a batch of Spark, whose claims are settled
--- as a whole. Returns the outcome: cancelled; or where the message stays: dead, expired, batch, later (a form of a later
--- version); or acked, unknown: it is not here. Then the birth of the send that this is about, 0: unknown; then, if the
+-- can no longer settle it; its seat stays taken, and it counts against `max_in_flight`, until the holder's call or its
+-- lease has ended (Cancel.finish_call). A dead or expired message stays, and so does one in a batch of Spark, whose claims are
+-- settled as a whole. Returns CANCELLED; or where the message stays: DEAD, EXPIRED, BATCH, LATER (a form of a later
+-- version); or it is not here: ACKED, UNKNOWN. Then the birth of the send that this is about, 0: unknown; then, if the
 -- message was being processed, its token and its holder, as JSON.
 -- drains
-local number, id, act, meant = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]) -- act: as in lib/note_act; meant: lib/own_end
--- needs: register, done
-if done then
-  local word, birth, token, holder = register:match('^%d+ (%S+) (%d+) (%S*) (.*) %d*$')
-  return { word or 'unknown', birth or '0', token or '', holder or '' } -- of a later call, if this one arrives late: no caller reads that
+function Verbs.cancel(q, ARGV)
+  local number, id, act, meant = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]) -- act: as in Audit.note_act
+  local done, noted = Register.done_before(q, number)
+  if done then
+    return noted_before(noted)
+  end
+  local state, born, head = cancellable(q, id, meant)
+  local birth = Values.digits(born)
+  if not head then
+    return { state, birth, '', '' }
+  end
+  local held = state.mark == '+'
+  local token, consumer = held and state.token or '', held and Leases.holder(q, state.token) or ''
+  local stays = held and Cancel.keep_call(q, id, token)
+  Gathers.note_end(q, id, state.more, 'cancelled')
+  Places.drop(q, { id })
+  if not held then
+    local row = Order.member_of(id, head, state.due)
+    Places.leave(q, id, redis.call('ZSCORE', q.scheduled, row) and q.scheduled or q.ready, row)
+  elseif not stays then
+    Leases.take_off(q, { [token] = 1 })
+  end
+  redis.call('HINCRBY', q.counters, 'cancelled', 1)
+  Outcomes.note(q, 'cancelled', id, head, state, 0, { consumer = held and consumer or nil })
+  Audit.note_once(q, act)
+  Register.note_done(q, number, 1, table.concat({ CANCELLED, birth, token, consumer, '' }, ' '))
+  return { CANCELLED, birth, token, consumer }
 end
--- needs: head_of, parse_state, member_of, setting, drop, leave, let_go, holder, outcome, note_once, note_done, cancelled_seat
--- needs: keys: states, scheduled, ready, claims, seats, settings, counters
-local text, is_keyed = redis.call('HGET', states, id), setting('per_key')
-local head, later = head_of(id, text)
-if later then
-  return { 'later', '0', '', '' }
-elseif not head or meant > 0 and meant ~= head.birth then
-  -- needs: acked_before
-  local birth = acked_before(id, meant, head and head.birth)
-  return { birth and 'acked' or 'unknown', string.format('%.0f', birth or meant), '', '' }
-end
-local state, birth = parse_state(text, head.birth), string.format('%.0f', head.birth)
-local held = state.mark == '+'
-if state.part ~= 'live' then
-  return { state.part, birth, '', '' }
-elseif held and (redis.call('HGET', claims, state.token) or ''):find('^[^\n]*\tbatch') then
-  return { 'batch', birth, '', '' }
-end
-local token, consumer = held and state.token or '', held and holder(state.token) or ''
-local seat = held and is_keyed and redis.call('ZSCORE', seats, id)
-if seat then
-  redis.call('ZADD', seats, seat, cancelled_seat(id, token)) -- in place of its own, so that no seat becomes free
-  redis.call('ZREM', seats, id)
-end
-local place = held and setting('max_in_flight')
-if place then
-  -- needs: cancelled_place, PLACES
-  redis.call('HSET', settings, 'cancelling', 1) -- first: a claim that finds no place removes it
-  redis.call('ZADD', seats, PLACES, cancelled_place(id, token))
-end
-drop({ id })
-if not held then
-  local row = member_of(id, head, state.due)
-  leave(id, redis.call('ZSCORE', scheduled, row) and scheduled or ready, row)
-elseif not (seat or place) then
-  let_go({ [token] = 1 })
-end
-redis.call('HINCRBY', counters, 'cancelled', 1)
-outcome('cancelled', id, head, state, 0, { consumer = held and consumer or nil })
-note_once(act)
-note_done(1, table.concat({ 'cancelled', birth, token, consumer, '' }, ' '))
-return { 'cancelled', birth, token, consumer }

@@ -1,23 +1,77 @@
--- Moves or copies waiting messages to another queue of the same hash tag (lib/hand_over). Returns the reply of lib/changed;
--- it changes nothing if the other queue was deleted since the client opened it.
-local number, place, keep, by, reason, opening = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local act, plan = ARGV[7], ARGV[8] -- as in lib/note_act and lib/planned; keep: 1 to copy; reason: cells of a cause
--- items from ARGV[9]: id
--- needs: done
-if done then
-  -- needs: changed_before
-  return changed_before()
+-- A waiting message moves to another queue of the same hash tag, `there`, or is copied.
+
+-- A dead letter, or an expired message, is returned, as by a redrive; a copy has the time to live that is in force. Returns
+-- its record.
+local function prepare(q, state, head, record, is_over, how)
+  State.taken_up(state) -- the other queue has other consumers
+  if is_over then
+    state.part, state.reason, state.due = 'live', '', q.now
+    state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
+    state.more = State.with(State.without(state.more, 'struck'), 'expires', how.expires)
+  end
+  if how.copies and head.expires ~= State.expiry_of(head, state) then
+    head.expires = State.expiry_of(head, state)
+    return Record.with_expiry(record, head.expires)
+  end
+  return record
 end
--- needs: changed, each_chosen, planned, hand_over, wake_there, is_there; keys: ready, scheduled, dead, expired
-if not is_there then
-  return { 0, '', '', 0 }
+
+-- Writes all of a message but its record in the other queue.
+local function arrive(there, id, state, head, record, waits, story, account)
+  state.more = Record.with_head(Gathers.left(State.without(state.more, 'group', 'returned')), record)
+  Places.put(there, id, state, head, waits)
+  redis.call('HDEL', there.history, id) -- left by a transfer that was cut off
+  if story and account.was then
+    redis.call('HSET', there.history, id, story)
+  end
+  if account.was then
+    History.remember_expiry(there, id, account.was)
+    History.remember(there, id, 'moved', State.attempts(account.was), 0, account.by, account.cause)
+  else
+    History.remember(there, id, 'copied', 0, 0, account.by, account.cause)
+  end
 end
-local index = ({ ready = ready, scheduled = scheduled, dead = dead, expired = expired })[place]
-local how = { copies = keep == '1' }
-local moved, next_score, next_member, leased = each_chosen(index, 9, planned(function(id, state, head, member, _, at)
-  return hand_over(id, state, head, at, member, by, reason, how)
-end), nil, place == 'scheduled' and ready or nil)
-if moved > 0 then
-  wake_there()
+
+-- Whether the message that the other queue has is this one: a move was cut off before it removed it here.
+local function is_same(there, id, known, record, story, state)
+  local account = story or state.reason == 'expired' and 'expired' or 'moved'
+  local began = account:match('^[^\n\t]*\t?[^\n\t]*') -- its first event, and when
+  return known == record and (redis.call('HGET', there.history, id) or ''):sub(1, #began) == began
 end
-return changed(moved, next_score, next_member, leased)
+
+-- Moves a message, or copies it: the same id, the history continued. An id that the other queue already has is left as it
+-- is in both, and so is a message for which an operator's move finds no room (Length); it then returns false. If the call is cut off, the message may be in both queues; a repetition completes the
+-- move.
+--   index: where it waits, and `member` its row there; by: the operator; cause: cells of a cause
+--   how.copies: copy it; how.asks: whether there is room; how.expires: when it expires if it was dead; nil: never; how.record: as in Redrive.bring_back
+function Transfer.hand_over(q, there, id, state, head, index, member, by, cause, how)
+  local record = Record.with_priority(how.record or redis.call('HGET', q.messages, id), head.priority)
+  local story = redis.call('HGET', q.history, id)
+  local known, set = redis.call('HGET', there.messages, id), q.set -- read now, so that no read separates the changes
+  if known and (how.copies or not is_same(there, id, known, record, story, state)) then
+    return false
+  elseif not known and how.asks and (Length.room(there, redis.call('HGET', there.settings, 'max_length') or '') or 1) < 1 then
+    return false
+  end
+  local was = { reason = state.reason, deliveries = state.deliveries, due = state.due, more = state.more }
+  record = prepare(q, state, head, record, index == q.dead or index == q.expired, how)
+  if not known then
+    local state_there = how.copies and State.new(state.due) or state
+    local account = { was = not how.copies and was, by = by, cause = cause }
+    arrive(there, id, state_there, head, record, index == q.scheduled, story, account)
+  end
+  if index == q.dead and not how.copies then
+    Groups.ungroup(q, was, member)
+  end
+  if not known then
+    redis.call('HINCRBY', there.counters, 'sent', 1)
+    redis.call('HSET', there.messages, id, record) -- from here on it is in the other queue
+  end
+  if not how.copies then
+    Gathers.note_end(q, id, was.more, 'moved')
+    redis.call('HINCRBY', q.counters, 'moved', Places.gone(q, { id }, set.per_key, set.gated))
+    Places.leave(q, id, index, member)
+    Outcomes.note(q, 'moved', id, head, was, 0, { consumer = by })
+  end
+  return true
+end

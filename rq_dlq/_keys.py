@@ -1,7 +1,7 @@
 """Every Redis key.
 
 A queue, its dead letters and its expired messages are one family: they share a hash tag. So every operation
-is one script on one node of a cluster. A message that dies moves to another index; its key stays the same.
+is one call on one node of a cluster. A message that dies moves to another index; its key stays the same.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _TAGGED = re.compile(r"\{[^{}]+\}\..")
 
 
 class Keys:
-    """The keys for a script, by the names that it uses."""
+    """The keys for a verb, by the names that it uses."""
 
     def __getitem__(self, name: str) -> str:
         raise NotImplementedError
 
     @cached_property
     def heads(self) -> dict[str, tuple[object, ...]]:
-        """A cache, by script hash: the start of the command that runs the script on these keys."""
+        """A cache, by `Verb.key`: the start of the command that runs a verb on these keys."""
         return {}
 
 
@@ -46,7 +46,7 @@ class QueueKeys(Keys):
     @cached_property
     def by_name(self) -> dict[str, str]:
         """The keys of `NAMES`."""
-        return {name: self._key(name) for name in NAMES}
+        return {name: self._key(STORED.get(name, name)) for name in NAMES}
 
     def sender(self, nonce: str) -> str:
         """The register of a sender: the number of its last call to this queue; it expires."""
@@ -125,12 +125,16 @@ NAMES = (
     "schedules", "ticks",
     "groups", "cleared", "grouped", "reindexed",
     "redrives", "redriving", "audit",
-    "seats", "tended", "gates", "lanes", "strikes", "muted",
-    "results", "result_times", "slots", "runs", "failures",
+    "seats", "tended", "gates", "special", "strikes", "muted",
+    "results", "result_times", "slots", "runs", "failures", "former_seats", "former_lanes",
+    "streams", "gathers",
 )  # fmt: skip
-"""The keys of a queue, in the order in which scripts take them."""
+"""The keys of a queue, in the order in which verbs take them."""
+STORED = {"seats": "seated", "former_seats": "seats", "former_lanes": "lanes"}
+"""Keys with another name in Redis: in the last two 0.1.0 has seats and states of lanes by other numbers; they
+keep it out now (lua/renumber.lua)."""
 OTHERS = ("policies", "sender", "job", "staged", "stream", "redrive")
-"""Other keys of scripts: of the broker, a sender, a job, a query, a redrive."""
+"""Other keys of verbs: of the broker, a sender, a job, a query, a redrive."""
 
 
 def queues(namespace: str) -> str:

@@ -2,6 +2,7 @@
 
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.delivery import Delivery
+from rq_dlq.client.gather import Gather, GatheredTask
 from rq_dlq.client.plan import Plan
 from rq_dlq.client.queue import Queue
 from rq_dlq.client.redrive import RedriveJob
@@ -30,6 +31,7 @@ from rq_dlq.errors import (
     MissingRights,
     Poison,
     PolicyError,
+    QueueFull,
     Redeliver,
     ResultError,
     ResultUnavailable,
@@ -55,6 +57,7 @@ from rq_dlq.values.changed import CarriedOut, Changed, Refusal
 from rq_dlq.values.counts import ErrorGroup, QueueStats
 from rq_dlq.values.dependency import DependencyStats
 from rq_dlq.values.failure import Cause, Event
+from rq_dlq.values.gathered import GatheredChild, GatherStatus
 from rq_dlq.values.key import KeyStats
 from rq_dlq.values.message import DeadLetter, Message, Received
 from rq_dlq.values.names import Naming, Template
@@ -88,6 +91,10 @@ __all__ = [
     "Event",
     "ExpiryPolicy",
     "FilterError",
+    "Gather",
+    "GatherStatus",
+    "GatheredChild",
+    "GatheredTask",
     "IndividualDeadLetterStrategy",
     "InvalidDuration",
     "InvalidInput",
@@ -108,6 +115,7 @@ __all__ = [
     "PolicyError",
     "ProcessReport",
     "Queue",
+    "QueueFull",
     "QueueSettings",
     "QueueStats",
     "Received",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from hashlib import sha1
 from typing import Any
 
 from rq_dlq import _keys
@@ -15,7 +16,8 @@ from rq_dlq.policy.fields import WRITTEN
 # What may stay when a queue is empty.
 NOTHING_LEFT = {
     *("counters", "settings", "committed", "outcomes", "schedules", "ticks"),
-    *("redrives", "redriving", "audit", "gates", "lanes"),
+    *("redrives", "redriving", "audit", "gates", "former_seats", "former_lanes", "special"),
+    "gathers",  # while a gather is open; see check_gathers
 }
 OF_CALLS = {"claims", "leases", "seats"}  # while one of a cancelled message runs
 SETTINGS = {
@@ -30,25 +32,30 @@ SETTINGS = {
     "limited",
     "narrowed",
     "cancelling",
+    "kept",
+    "gathering",
 }
 GONE = ("acked", "purged", "cancelled", "discarded", "moved")
 TOTALS = {
-    "birth", "rate_until", "sent", "nacked", "lapsed", "released", "passed_on", "redriven", "exhausted",
-    "poison", "unprocessable", "expired", "put_off", "returned", "known", "reindexed", "mutes",
+    "birth", "rate_until", "rate_spent", "sent", "nacked", "lapsed", "released", "passed_on", "redriven",
+    "exhausted", "poison", "unprocessable", "expired", "put_off", "returned", "known", "reindexed", "mutes",
     "results_dropped", *GONE,
 }  # fmt: skip
 EXPIRES_ALONE = (
     *("wake", "alarm", "acked_ids", "cleared", "grouped", "reindexed", "tended", "strikes", "muted"),
-    *("results", "result_times", "slots", "runs", "failures"),
+    *("results", "result_times", "slots", "runs", "failures", "streams"),
 )
 WAITING = ("ready", "scheduled")
-HASHES = ("messages", "states", "history", "claims", "counters", "settings", "schedules", "lanes", "results")
+HASHES = (
+    *("messages", "states", "history", "claims", "counters", "settings", "schedules", "special"),
+    "results",
+)
 SORTED = (
     *(*WAITING, "dead", "expired", "expiring", "leases", "committed", "ticks", "groups", "seats"),
-    *("gates", "result_times"),
+    *("gates", "result_times", "gathers"),
 )
-EXPIRES, BAND, LONG = 0x10, 1 << 42, 2_048  # lua/lib/record.lua, order.lua, LONG.lua
-BLOCKED, PASS = 1 << 43, "\x01"  # lua/lib/BLOCKED.lua, PASS.lua
+EXPIRES, BAND, LONG = 0x10, 1 << 42, 2_048  # lua/record.lua, order.lua
+BLOCKED, PASS = 1 << 43, "\x01"  # lua/lanes.lua
 STATE = 10  # words of a state
 
 
@@ -121,11 +128,13 @@ def audit_queue(raw: Snapshot, keys: QueueKeys) -> Counter[str]:
     check_leases(raw, keys, held + calls)
     check_seats(raw, keys, messages)
     check_results(raw, keys)
-    totals = {key.decode(): int(value) for key, value in raw.hash(keys["counters"]).items()}
+    counters = raw.hash(keys["counters"])
+    totals = {key.decode(): int(value) for key, value in counters.items() if key != b"rate_until"}
     assert totals.keys() <= TOTALS, f"unknown totals: {totals.keys() - TOTALS}"
     gone = sum(totals.get(name, 0) for name in GONE)
     assert totals.get("sent", 0) == gone + sum(counts.values()), f"I1: {totals} and {counts}"
     check_committed(raw, keys)
+    check_gathers(raw, keys, messages, states)
     check_schedules(raw, keys)
     settings = {key.decode() for key in raw.hash(keys["settings"])}
     assert settings <= SETTINGS, f"unknown settings: {settings - SETTINGS}"
@@ -224,14 +233,16 @@ def check_groups(raw: Snapshot, keys: QueueKeys, dead: dict[bytes, str]) -> None
 
 
 def lanes_in(record: bytes) -> tuple[int | None, int | None]:
-    """The lanes of a message's key and of its dependency; None: it has none."""
+    """The lanes of a message's key and of its dependency, by their texts; None: it has none."""
     lanes: dict[int, int] = {}
     if record[7:] and record[7] & 0x20:
         block = record[16 if record[7] & EXPIRES else 10 :]
-        for field in (1, 2):
+        for field, of in ((1, b"key"), (2, b"dependency")):
             if block[:1] == bytes((field,)):
-                lanes[field] = int.from_bytes(block[3:9])
-                block = block[3 + int.from_bytes(block[1:3]) :]
+                end = 3 + int.from_bytes(block[1:3])
+                digest = sha1(of + b"\0" + block[9:end], usedforsecurity=False).digest()
+                lanes[field] = int.from_bytes(digest[:6]) % (1 << 46)
+                block = block[end:]
     return lanes.get(1), lanes.get(2)
 
 
@@ -247,7 +258,7 @@ def check_seats(raw: Snapshot, keys: QueueKeys, messages: Mapping[str, bytes]) -
     assert seats == expected, f"seats {seats}, not {expected}"
     gates = raw.sorted(keys["gates"]).keys()
     passes = {name for name in gates if name.startswith(PASS.encode())}
-    assert gates - passes <= raw.hash(keys["lanes"]).keys(), "a gate of a lane of which nothing is known"
+    assert gates - passes <= raw.hash(keys["special"]).keys(), "a gate of a lane of which nothing is known"
     assert passes <= raw.sorted(keys["seats"]).keys(), "the end of a pass that is none"
 
 
@@ -281,6 +292,8 @@ def check_results(raw: Snapshot, keys: QueueKeys) -> None:
     assert results.keys() == times, f"results {results.keys()}, and times of {times}"
     taken = sum(2 * len(name.encode()) + len(end) + 200 for name, end in results.items())
     assert total == taken, f"results take {taken} bytes, and {total} are noted"
+    births = [name for name in results if name.endswith("\1")]
+    assert not births or b"kept" in raw.hash(keys["settings"]), f"no send looks for {births}"
 
 
 def check_committed(raw: Snapshot, keys: QueueKeys) -> None:
@@ -298,7 +311,39 @@ def check_schedules(raw: Snapshot, keys: QueueKeys) -> None:
     assert raw.sorted(keys["ticks"]) == running, "schedules and ticks differ"
 
 
-PLACE, PLACES = "\3", -1  # lua/lib/cancelled_place.lua, PLACES.lua
+def check_gathers(
+    raw: Snapshot, keys: QueueKeys, messages: Mapping[str, bytes], states: Mapping[str, str]
+) -> None:
+    """Each row is of a gather that is there; each `then` that waits has one; an open child is there."""
+    rows = {name.decode(): score for name, score in raw.sorted(keys["gathers"]).items()}
+    numbers = {name: score // 1 for name, score in rows.items() if score >= BLOCKED and " " not in name}
+    assert len({*numbers.values()}) == len(numbers), f"two gathers have one number: {numbers}"
+    for name, score in rows.items():
+        gather = name.partition(" ")[0] if score >= BLOCKED else name[1:]
+        assert gather in numbers, f"{name} is of no gather: {numbers}"
+        assert score < BLOCKED or score // 1 == numbers[gather], f"{name} has the number of another: {score}"
+    for gather, number in numbers.items():
+        assert f"@{gather}" in rows, f"nobody looks at {gather}"
+        if gather.startswith("#"):
+            assert gather[1:] in messages, f"{gather} has no `then`"
+            assert f" gather={THEN}" in states[gather[1:]], states[gather[1:]]
+            continue
+        open_ones = {
+            name.partition(" ")[2]
+            for name, score in rows.items()
+            if score // 1 == number and 1 <= score % 1 * 16 < 2
+        } - {""}
+        for child in open_ones:
+            assert child in messages, f"{child} of {gather} is gone, and open"
+            assert f" gather={gather}" in states[child], states[child]
+        ended = rows[gather] % 1 and not open_ones
+        assert bool(ended) == (rows[f"@{gather}"] == 0), f"{gather} is to be carried, or not: {rows}"
+    carries = any(score == 0 for score in rows.values())
+    assert carries == (b"gathering" in raw.hash(keys["settings"])), f"claims are told, or not: {rows}"
+
+
+THEN = "then"
+PLACE, PLACES = "\3", -1  # lua/cancel.lua, lanes.lua
 CANCELLED = ("\2", PLACE)  # before the seat, and the place, of a call whose message was cancelled
 
 
@@ -314,9 +359,11 @@ def check_names(raw: Snapshot, namespace: str) -> None:
             continue
         of_a_queue = re.fullmatch(r"\{[^{}]+\}(?:\..+?)?:(\w+|(?:sender|stage|job|stream|redrive):.+)", name)
         assert of_a_queue, f"{key} is no queue's"
-        known = of_a_queue[1] in _keys.NAMES or of_a_queue[1].startswith("stage:")  # see check_committed
+        stays = ("stage:", "sender:outbox.")  # see check_committed, and rq_dlq/core/sending/noted.py
+        known = of_a_queue[1] in IN_REDIS or of_a_queue[1].startswith(stays)
         assert known or ttl != STAYS, f"{key} is unknown, or stays for ever"
 
 
+IN_REDIS = {_keys.STORED.get(name, name) for name in _keys.NAMES}
 STAYS = -1  # says Redis of a key that does not expire; of one that has meanwhile, -2
 SHARED = (_keys.queues, _keys.policies, _keys.aliases, _keys.processes, _keys.audit)

@@ -10,6 +10,7 @@ from typing import Any, Self
 import rq_dlq
 from rq_dlq.client.dependency import Dependency, DependencyOfAll
 from rq_dlq.client.dlq import DeadLetters
+from rq_dlq.client.gather import Gather, GatheredTask
 from rq_dlq.client.key import Key
 from rq_dlq.client.plan import Plan
 from rq_dlq.client.policies import Policies
@@ -24,6 +25,8 @@ _FACES = (
     DeadLetters,
     Dependency,
     DependencyOfAll,
+    Gather,
+    GatheredTask,
     Key,
     Plan,
     Policies,
@@ -36,6 +39,7 @@ PLAIN = {
     "consume",
     "handler",
     "dependency",
+    "gather",
     "key",
     "lifespan",
     "observe",
@@ -45,6 +49,9 @@ PLAIN = {
     "session",
     "task",
 }  # what does not await in either colour
+
+
+PROPERTIES = {"gathered"}  # that are awaited
 
 
 class Awaited:
@@ -58,6 +65,8 @@ class Awaited:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.inner, name)
+        if name in PROPERTIES:
+            return _done(value)
         if not callable(value) or name in PLAIN:
             return _plain(value) if callable(value) else _face(value)
 
@@ -72,6 +81,10 @@ class Awaited:
 
     async def __aexit__(self, *error: object) -> Any:
         return self.inner.__exit__(*error)
+
+
+async def _done(value: Any) -> Any:
+    return value
 
 
 def _plain(function: Any) -> Any:

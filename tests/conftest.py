@@ -29,10 +29,12 @@ from tests.servers.choice import Choice, talks
 from tests.servers.clusters import Cluster
 from tests.servers.fakes import Fakes
 from tests.servers.fakes import running as running_fakes
+from tests.servers.forms import Forms
 from tests.servers.warm import Warm
 
 ROOT = Path(__file__).parent.parent
 CHOICE = pytest.StashKey[Choice]()
+FORMS = pytest.StashKey[Forms]()
 BEFORE = pytest.StashKey[set[str]]()
 
 # Without deadlines: the machine may be busy. Each run draws anew, and remembers what failed.
@@ -44,6 +46,7 @@ hypothesis.settings.load_profile("few")
 def pytest_configure(config: pytest.Config) -> None:
     """Before processes of xdist start; in each of them, too."""
     config.stash[CHOICE] = Choice.of(os.environ)
+    config.stash[FORMS] = Forms.of(os.environ)
     config.stash[BEFORE] = contents()
     if draw := os.environ.get(part.VARIABLE):
         config.pluginmanager.register(part.Part.of(draw, ROOT, files_of_tests(config)))
@@ -114,14 +117,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """The server of the test, and what else it needs; before there are fixtures."""
     wanted = {kind for mark in item.iter_markers("needs") for kind in mark.args}
     server = item.config.stash[CHOICE].take(item.nodeid, tls="tls" in wanted)
-    item.add_report_section("setup", "server", server)  # shown where the test fails
+    only = next((str(mark.args[0]) for mark in item.iter_markers("form")), "")
+    form = item.config.stash[FORMS].take(item.nodeid, only)
+    item.add_report_section("setup", "server", f"{server}, {form}")  # shown where the test fails
     for program in wanted - {"tls"}:
         needs.need_program(program)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     """The servers of the tests."""
-    return f"server: {config.stash[CHOICE]}"
+    forms = " or ".join(config.stash[FORMS].names)
+    return f"server: {config.stash[CHOICE]}; with {forms}"
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -247,10 +253,10 @@ def sync_broker(server: Any, clock: Clock) -> Iterator[rq_dlq.Broker]:
     """A blocking broker with the moved clock."""
     del clock
     if isinstance(server, str):
-        broker = rq_dlq.Broker(f"unix://{server}", scripts=MOVED_CLOCK)
+        broker = rq_dlq.Broker(f"unix://{server}", verbs=MOVED_CLOCK)
     else:
         pool = fakeredis.FakeRedis(server=server).connection_pool
-        broker = rq_dlq.Broker(pool=pool, scripts=MOVED_CLOCK)
+        broker = rq_dlq.Broker(pool=pool, verbs=MOVED_CLOCK)
     yield broker
     broker.close()
 
@@ -260,10 +266,10 @@ async def async_broker(server: Any, clock: Clock) -> AsyncIterator[rq_dlq.asynci
     """An awaiting broker with the moved clock."""
     del clock
     if isinstance(server, str):
-        broker = rq_dlq.asyncio.Broker(f"unix://{server}", scripts=MOVED_CLOCK)
+        broker = rq_dlq.asyncio.Broker(f"unix://{server}", verbs=MOVED_CLOCK)
     else:
         pool = fakeredis.FakeAsyncRedis(server=server).connection_pool
-        broker = rq_dlq.asyncio.Broker(pool=pool, scripts=MOVED_CLOCK)
+        broker = rq_dlq.asyncio.Broker(pool=pool, verbs=MOVED_CLOCK)
     yield broker
     await broker.close()
 

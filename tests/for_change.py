@@ -1,33 +1,39 @@
-"""The tests that a change needs.
+"""The tests that a change needs, chosen by what each test ran when it was recorded.
 
-python -m tests.for_change                       of what differs from the last commit
-python -m tests.for_change lua/nack.lua          of these files
-python -m tests.for_change --list lua/nack.lua   only say which, and why
+python -m tests.for_change                    of what differs from the last commit
+python -m tests.for_change --since main       of what differs from this one
+python -m tests.for_change lua/settle.lua     of these files, whatever is in them
+python -m tests.for_change --list             only say which, and why
+python -m tests.for_change --most 1000        up to so many, instead of 200
+python -m tests.for_change --record           run the whole suite, and record what each test runs
+python -m tests.for_change --record tests/web record these tests alone, beside what is known of the others
 
-A table in CONTRIBUTING.md names the tests of each room. Of a folder there those files run that are named
-after the subject of the change, as tests/behaviour/test_redrive_pace.py after rq_dlq/core/redrive, or all
-where none is. Test files that import or name what changed run, too. A verb in Lua has the subject of the
-calls that name it, and every Lua file has the cases that killed its mutants.
+Of a changed function in the package the tests run that ran its changed lines, then those that ran the rest of
+it; of a name outside functions, those that ran functions which use it. Of a Lua function run the tests that
+killed its mutants, then those that called a verb which can reach it. What runs is recorded again, so the
+record follows the changes. Other files have the tests that name them, and those of CONTRIBUTING.md.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
 
-from tests.proofs.mutants.mutate import mutants
-from tests.proofs.mutants.results import killers
+from tests.chosen.choice import MOST, Changed, Found, as_arguments, chosen, is_recorded
+from tests.chosen.record import FILE, ROOT, Record, hash_of
 
-ROOT = Path(__file__).parent.parent
 HEAD = "| change in | tests |"
-EVERYBODYS = 12
-"""What so many test files import has its tests elsewhere: in its row."""
 PROOFS = "tests/proofs/"
 """Their tests run with them, and for changes of them."""
+NO_RECORD = (
+    f"no record of what each test runs ({FILE.relative_to(ROOT)}): python -m tests.for_change --record"
+)
+PYTEST = (sys.executable, "-m", "pytest", "-p", "tests.chosen.recording", "-n", "auto")
 
 
 @cache
@@ -61,50 +67,31 @@ def is_test(path: str) -> bool:
     return PurePosixPath(path).match("test_*.py")
 
 
-def for_path(path: str) -> dict[str, list[str]]:
-    """The tests that a change of one file needs, as arguments of pytest, by the reason."""
+def by_name(path: str, record: Record) -> list[Found]:
+    """The files of tests that a table or a name asks for; of recorded ones the record says what they ran."""
     if is_test(path):
-        return {"itself": [path] if path in texts() else []}
-    reasons: dict[str, list[str]] = {}
+        return [Found("is the change", [path] if path in texts() else [])]
     room = max((room for room in table() if f"{path}/".startswith(f"{room}/")), key=len, default="")
-    if room:
-        reasons[f"the row of `{room}`"] = of_room(room, path)
-    if path.startswith("lua/") and path.endswith(".lua"):
-        file = path.removeprefix("lua/").removesuffix(".lua")
-        for calls in sorted((ROOT / "rq_dlq" / "core").glob("*/calls.py")):
-            if f'"{file}"' in calls.read_text("utf-8"):
-                subject = calls.relative_to(ROOT).as_posix()
-                reasons[f"{subject} names it"] = of_room("rq_dlq/core", subject)
-        reasons["they killed its mutants"] = sorted(cases_of(file))
-    elif path.endswith("conftest.py"):
-        reasons["its folder"] = files_in(str(PurePosixPath(path).parent))
+    found = [
+        Found(
+            f"in the row of `{room}`", [file for tests in table().get(room, []) for file in files_in(tests)]
+        )
+    ]
+    if path.endswith("conftest.py"):
+        found.append(Found("in its folder", files_in(str(PurePosixPath(path).parent))))
     else:
-        users = [file for file, text in texts().items() if is_test(file) and naming(path).search(text)]
-        if len(users) < EVERYBODYS or not room:
-            reasons["they name it"] = users
-    kept = {
-        reason: [test for test in tests if path.startswith(PROOFS) or not test.startswith(PROOFS)]
-        for reason, tests in reasons.items()
-    }
-    return {reason: tests for reason, tests in kept.items() if tests}
-
-
-def of_room(room: str, path: str) -> list[str]:
-    """What the table says of a room, for a change in this file of it."""
-    words = stems(path.removeprefix(room))
-    return [file for tests in table()[room] for file in of_row(tests, words)]
-
-
-def of_row(tests: str, words: set[str]) -> list[str]:
-    """A file; of a folder the files that are named after the subject."""
-    files = files_in(tests)
-    return [file for file in files if words & stems(PurePosixPath(file).stem)] or files
-
-
-def stems(path: str) -> set[str]:
-    """The words of a path, so that `settling` and `settle` are the same."""
-    words = re.findall(r"[a-z]{3,}", re.sub(r"\.\w+$", "", path))
-    return {re.sub(r"(ing|ed|es|e|s)$", "", word) for word in words} - {"test", "init", "call", "own"}
+        users = [
+            file
+            for file, text in texts().items()
+            if is_test(file) and naming(path).search(text)
+            and not (is_recorded(path) and file in record.files)
+        ]  # fmt: skip
+        found.append(Found("name it", users))
+    return [
+        Found(one.reason, tests)
+        for one in found
+        if (tests := [test for test in one.tests if path.startswith(PROOFS) or not test.startswith(PROOFS)])
+    ]
 
 
 def naming(path: str) -> re.Pattern[str]:
@@ -119,45 +106,114 @@ def naming(path: str) -> re.Pattern[str]:
     )
 
 
-def cases_of(file: str) -> set[str]:
-    """The cases that killed mutants of a Lua file."""
-    known = killers()
-    return {known[mutant.mark] for mutant in mutants(file) if mutant.mark in known}
+def git(*words: str) -> str:
+    """What git says; empty: nothing, or it knows no such thing."""
+    ran = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    return ran.stdout if ran.returncode == 0 else ""
 
 
-def changed() -> list[str]:
-    """What differs from the last commit, with new files."""
-    commands = ("diff --name-only HEAD", "ls-files --others --exclude-standard")
-    ran = (subprocess.check_output(["git", *words.split()], cwd=ROOT, text=True) for words in commands)
-    return sorted({path for out in ran for path in out.splitlines()})
+def changes(since: str) -> list[Changed]:
+    """What differs from a commit, with new files."""
+    words = (("diff", "--name-only", "--no-renames", since), ("ls-files", "--others", "--exclude-standard"))
+    paths = sorted({path for each in words for path in git(*each).splitlines()})
+    return [Changed(path, git("show", f"{since}:{path}"), text_of(path)) for path in paths]
 
 
-def files_at(path: Path) -> list[str]:
-    """A file, or those in a folder."""
-    files = sorted(path.rglob("*.*")) if path.is_dir() else [path]
-    return [file.relative_to(ROOT).as_posix() for file in files if file.suffix != ".pyc"]
+def named(paths: Sequence[str]) -> list[Changed]:
+    """These files, or those in these folders: all that is in them."""
+    found: list[Changed] = []
+    for name in paths:
+        path = Path(name).resolve()
+        for file in sorted(path.rglob("*.*")) if path.is_dir() else [path]:
+            if file.suffix != ".pyc":
+                short = file.relative_to(ROOT).as_posix()
+                found.append(Changed(short, text_of(short), ""))
+    return found
 
 
-def selected(paths: Iterable[str]) -> list[str]:
-    """The arguments of pytest: a case is left out where its file runs."""
-    found = {test for path in paths for tests in for_path(path).values() for test in tests}
-    return sorted(test for test in found if "::" not in test or test.partition("::")[0] not in found)
+def text_of(path: str) -> str:
+    """A file as it is; empty: it is gone, or no text."""
+    try:
+        return (ROOT / path).read_text("utf-8")
+    except (FileNotFoundError, UnicodeDecodeError):
+        return ""
 
 
-def main(arguments: list[str]) -> int:
+def gaps(record: Record, changed: Sequence[Changed]) -> list[str]:
+    """What the record does not know, since it is older."""
+    now = {one.path for one in changed}
+    others = [path for path, text in record.texts.items() if path not in now and text != text_of(path)]
+    tests = [path for path in files_in("tests") if not path.startswith(PROOFS) and is_unknown(path, record)]
+    counts = {
+        "other files of the package have changed since it was recorded": len(others),
+        "files of tests are not recorded as they are": len(tests),
+    }
+    return [f"{number} {what}" for what, number in counts.items() if number]
+
+
+def is_unknown(file: str, record: Record) -> bool:
+    """Whether a file of tests was not recorded as it is."""
+    return record.files.get(file) != hash_of(ROOT / file)
+
+
+def arguments(given: Sequence[str]) -> argparse.Namespace:
     """The command line."""
-    named = [path for path in arguments if path != "--list"]
-    paths = changed() if not named else [file for path in named for file in files_at(Path(path).resolve())]
-    for path in paths:
-        for reason, tests in for_path(path).items():
-            sys.stdout.write("\n  ".join((f"{path}: {reason}", *tests)) + "\n")
-    tests = selected(paths)
-    if not tests:
-        sys.stderr.write(f"no tests for {', '.join(paths) or 'no change'}: see {HEAD!r} in CONTRIBUTING.md\n")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.for_change", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("paths", nargs="*")
+    parser.add_argument("--since", default="HEAD")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--most", type=int, default=MOST)
+    parser.add_argument("--record", action="store_true")
+    return parser.parse_args(given)
+
+
+def main(given: Sequence[str], file: Path = FILE) -> int:
+    """The command line; what pytest returns, or 2: no tests were chosen. `file`: of the record."""
+    options = arguments(given)
+    if options.record:
+        return subprocess.call([*PYTEST, *options.paths], cwd=ROOT)
+    changed = named(options.paths) if options.paths else changes(options.since)
+    record = Record.read(file)
+    if record is None and any(is_recorded(one.path) for one in changed):
+        sys.stderr.write(f"{NO_RECORD}\n")
         return 2
-    if "--list" in arguments:
+    try:
+        tests = selected(changed, record or Record(), options.most)
+    except SyntaxError as error:
+        sys.stderr.write(f"a changed file is no Python: {error}\n")
+        return 2
+    if not tests:
+        what = ", ".join(one.path for one in changed) or "no change"
+        sys.stderr.write(f"no tests for {what}: see {HEAD!r} in CONTRIBUTING.md\n")
+        return 2
+    if options.list:
+        sys.stdout.write("\n".join(tests) + "\n")
         return 0
-    return subprocess.call([sys.executable, "-m", "pytest", "-n", "auto", *tests], cwd=ROOT)
+    return subprocess.call([*PYTEST, *tests], cwd=ROOT)
+
+
+def selected(changed: Sequence[Changed], record: Record, most: int) -> list[str]:
+    """The arguments of pytest; it says why, and what is left out."""
+    asked, ran = list[Found](), list[Found]()
+    for one in changed:
+        more = one.found(record) if is_recorded(one.path) else []
+        ran += more
+        by_names = by_name(one.path, record)
+        asked += by_names
+        for found in (*more, *by_names):
+            what = "tests" if found in more else "files of tests"
+            sys.stdout.write(f"{one.path}: {len(found.tests):,} {what} {found.reason}\n")
+    picked = chosen(ran, most)
+    every = {test for found in ran for test in found.tests}
+    if left := len(every) - len(picked):
+        sys.stdout.write(f"{left:,} of these tests are left out; --most {len(every)} runs all\n")
+    if any(is_recorded(one.path) for one in changed):
+        for gap in gaps(record, changed):
+            sys.stdout.write(f"{gap}: python -m tests.for_change --record\n")
+    files = [test for found in asked for test in found.tests]
+    return as_arguments([*files, *picked], record)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,12 @@ import fakeredis
 import pytest
 import pytest_asyncio
 import redis
-from redis.exceptions import NoScriptError
 
 import rq_dlq
 from rq_dlq import Broker, BrokerRefused, BrokerSettings, LeaseLost, Queue, Unconfirmed
 from rq_dlq._keys import MoreKeys, QueueKeys
 from rq_dlq._redis.exchange import exchange
-from rq_dlq._scripts import Scripts
+from rq_dlq._scripts import Joined
 from rq_dlq.client.durability import what_fsync_lacks
 from rq_dlq.core.jobs import jobs
 from rq_dlq.core.jobs.stage import Stage
@@ -247,8 +246,8 @@ def test_the_mark_is_the_last_write_before_the_question() -> None:
     sender = Sender(MoreKeys(KEYS, {"sender": KEYS.sender("n")}), 1)
     call = sending_calls.send(sender, delay=0, ttl=0, items=["a", b"\x04x"])
     batch: Any = next(taken_in(Confirm(2, 100), KEYS, [call]))
-    said = [command.command(Scripts())[:3] for command in batch.calls]
-    assert [part[0] for part in said] == [b"EVALSHA", b"SET", b"WAIT"]
+    said = [command.command(Joined())[:3] for command in batch.calls]
+    assert [part[0] for part in said] == [b"FCALL", b"SET", b"WAIT"]
     assert said[2] == (b"WAIT", 2, 100)
 
 
@@ -258,12 +257,12 @@ def test_what_follows_an_unknown_script_is_said_again_with_it() -> None:
     first = queue_calls.clock()
     talk = exchange(
         [first, sends[0], sends[1], confirm.mark(KEYS), confirm.confirmed_by(1, 9)],
-        Scripts(),
+        Joined(),
         repeated=False,
     )
     next(talk)
-    again = talk.send([[1, 0], [7], NoScriptError("no such script"), b"OK", 1])
-    assert [command[0] for command in again] == [b"SCRIPT", b"EVALSHA", b"SET", b"WAIT"]
+    again = talk.send([[1, 0], [7], redis.ResponseError("Function not found"), b"OK", 1])
+    assert [command[0] for command in again] == [b"FUNCTION", b"FCALL", b"SET", b"WAIT"]
     with pytest.raises(StopIteration) as end:
         talk.send([b"sha", [0, 1, b"acked/3"], b"OK", 0])
     assert end.value.value == [1000, Taken(7, {}), Taken(0, {0: Place("acked", 3)}), b"OK", 0]

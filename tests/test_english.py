@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from tests.assembled_lua import ROOT
 from tests.changes import code_in
+from tests.checkout import ROOT
 from tests.each import each
 from tests.house import is_generated
 
@@ -17,7 +17,7 @@ SAY_INSTEAD = {
     r"what bec(?:omes|ame) of": "the outcome of",
     r"what went wrong": "the error, the cause",
     r"who does it": "the operator",
-    r"nobody|whoever": "no consumer, the caller; or the passive",
+    r"nobody(?! asked\")|whoever": "no consumer, the caller; or the passive",
     r"(?<!\")(?:somebody|someone)": "another consumer, an operator, another program; or the passive",
     r"who (?:waits|is next)": "a blocked message, a waiting client, the next message",
     r"in work": "being processed, leased",

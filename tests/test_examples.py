@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+import rq_dlq
+from rq_dlq.core.looking.trouble import troubles
 from tests.needs import need
 from tests.servers.started import Started
 from tests.servers.warm import Warm, WarmProcess
@@ -18,6 +20,8 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 SPARK = "_spark_"
 """Run in the session of Spark's tests: `tests/spark/test_examples.py`."""
+SHOWN_FIRST = ("03_dead_letters.py", "14_outages.py", "15_canary.py")
+"""By README, on a newcomer's server: `rq-dlq top` has nothing to say afterwards."""
 SAYS = {
     "01_send_and_claim.py": ["order 3 delivery 1", "5 acked in one call", "1 scheduled for later"],
     "02_worker.py": [
@@ -57,6 +61,13 @@ SAYS = {
         "dead: ValueError: no data for November yet",
         "{'month': '2026-11', 'total': 2000}",
     ],
+    "17_outbox.py": [
+        "rolled back: order 3 costs less than nothing",
+        "2 messages sent",
+        "the worker was killed between commit and ack",
+        "order 2 is booked already",
+        "booked: [1, 2]",
+    ],
     "11_sentry.py": [
         "reported: ConnectionError: the bank does not answer",
         "reported: ValueError: the amount is negative",
@@ -70,8 +81,9 @@ SAYS = {
     "path", [path for path in EXAMPLES if SPARK not in path.name], ids=lambda path: path.name
 )
 def test_an_example_runs(path: Path, redis_socket: str, warm: Warm) -> None:
-    if "sentry" in path.name:
-        need("sentry_sdk", extra="dev")
+    for part, module, extra in ("sentry", "sentry_sdk", "dev"), ("outbox", "sqlalchemy", "outbox"):
+        if part in path.name:
+            need(module, extra)
     environment = {
         **os.environ,
         "RQ_DLQ_URL": f"unix://{redis_socket}",
@@ -89,3 +101,8 @@ def test_an_example_runs(path: Path, redis_socket: str, warm: Warm) -> None:
     for line in SAYS[path.name]:
         assert line in stdout
     assert stdout.count("reported:") in {0, 2}  # to Sentry: each group of dead letters once
+    if path.name in SHOWN_FIRST:
+        with rq_dlq.Broker(f"unix://{redis_socket}", namespace=path.stem) as broker:
+            seen = broker.overview()
+            assert troubles(seen.queues, seen.at) == []
+            assert all(queue.stats.waiting == queue.stats.leased == 0 for queue in seen.queues)

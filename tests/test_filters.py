@@ -16,9 +16,12 @@ from hypothesis import strategies as st
 
 from rq_dlq.errors import FilterError, InvalidInput
 from rq_dlq.filters import Filter
+from rq_dlq.filters._facts import FIELDS as FACTS
+from rq_dlq.filters._facts import Facts
 from rq_dlq.values import record as records
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.failure import Cause
+from rq_dlq.values.masks import Masks
 from rq_dlq.values.message import DeadLetter, Received, Row
 from rq_dlq.values.wanted import Wanted
 from tests.each import each
@@ -103,6 +106,20 @@ def test_fields(name: str) -> None:
     assert verdict(f"{name} = {FIELDS[name]}") is True
     assert verdict(f"{name} <> {FIELDS[name]}") is False
     assert verdict(f"{name} IS NULL") is False
+
+
+def test_no_field_shows_what_masks_hide() -> None:
+    """Nor will one that is new."""
+    leak = "token=LEAK"
+    packed = record()[:7] + CODEC.packer(7, {"a": leak}, key=leak, dependency=leak)(leak)
+    cause = Cause(leak, leak, leak)
+    letter = DeadLetter(Row(leak, packed, STATE, history(cause)), CODEC, leak)
+    seen = {name for name in FACTS if "LEAK" in str(Facts(letter, NOW).field(name))}
+    assert seen >= {"id", "queue", "key", "dependency", "error", "message", "fingerprint"}
+    assert not {name for name in seen if "LEAK" in str(Facts(letter, NOW, Masks()).field(name))}
+    for text in (f"a = '{leak}'", f"body = '{leak}'"):
+        assert takes(text, letter)
+        assert not Filter(text).takes(letter, NOW, Masks())
 
 
 def test_when_it_expired_is_as_artemis_says_it() -> None:

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from rq_dlq import Broker, BrokerRefused, RedeliveryPolicy, ResultUnavailable
-from rq_dlq._scripts import Scripts
+from rq_dlq._scripts import Joined
 from rq_dlq.client.settings import version_of
 from rq_dlq.core.batches import batches
 from rq_dlq.core.batches import calls as batch_calls
@@ -51,7 +51,8 @@ def test_a_send_is_refused_and_adds_nothing(full: tuple[Broker, Any]) -> None:
 
 def test_an_ack_that_sends_is_refused_and_its_message_is_held(full: tuple[Broker, Any]) -> None:
     broker, raw = full
-    (delivery,) = broker.queue("q").claim()
+    with room(raw):
+        (delivery,) = broker.queue("q").claim()
     for send in ([(broker.queue("q"), "y")], [(broker.queue("other"), "y")]):
         with pytest.raises(BrokerRefused, match="out of memory"):
             delivery.ack(send=send)
@@ -214,7 +215,7 @@ def tried(raw: Any, step: str) -> tuple[bool, bool]:
     before = contents(raw)
     raw.config_set("maxmemory", 1)
     try:
-        Driver(raw, scripts=MOVED_CLOCK.for_server((7,))).run(call)
+        Driver(raw, verbs=MOVED_CLOCK.for_server((7,))).run(call)
     except BrokerRefused as refused:
         assert "out of memory" in str(refused), refused  # noqa: PT017 - others are failures
         return True, contents(raw) != before
@@ -224,26 +225,26 @@ def tried(raw: Any, step: str) -> tuple[bool, bool]:
 
 
 @pytest.fixture(scope="module")
-def scripts(server: Any) -> dict[str, str]:
+def verbs(server: Any) -> dict[str, str]:
     """Which script each step runs; to find out takes a world for each of them."""
-    return {name: step(World(server)).script for name, (step, _) in STEPS.items()}
+    return {name: step(World(server)).verb for name, (step, _) in STEPS.items()}
 
 
 def test_what_drains_says_so() -> None:
-    scripts = Scripts()
-    assert {name for name in VERBS if scripts[name].drains} == {v.name for v in VERBS.values() if v.drains}
+    verbs = Joined()
+    assert {name for name in VERBS if verbs[name].drains} == {v.name for v in VERBS.values() if v.drains}
 
 
-def test_a_full_server_runs_every_step_that_drains(server: Any, scripts: dict[str, str]) -> None:
-    steps = [step for step, script in scripts.items() if script not in ADDS]
+def test_a_full_server_runs_every_step_that_drains(server: Any, verbs: dict[str, str]) -> None:
+    steps = [step for step, script in verbs.items() if script not in ADDS]
     assert steps
     assert [step for step in steps if tried(server, step)[0]] == []
 
 
 @pytest.mark.parametrize("script", ADDS)
 def test_a_full_server_refuses_what_adds_and_nothing_is_changed(
-    server: Any, scripts: dict[str, str], script: str
+    server: Any, verbs: dict[str, str], script: str
 ) -> None:
-    seen = {step: tried(server, step) for step, runs in scripts.items() if runs == script}
+    seen = {step: tried(server, step) for step, runs in verbs.items() if runs == script}
     assert any(is_refused for is_refused, _ in seen.values())
     assert [step for step, (_, has_changed) in seen.items() if has_changed] == []

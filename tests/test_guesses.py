@@ -14,7 +14,8 @@ import redis
 import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import ConfigurationError, InvalidMessage, PolicyError, Redeliver, RedeliveryPolicy
-from rq_dlq.errors.guesses import ARGUMENTS, ATTRIBUTES, sentence_for
+from rq_dlq.errors.guesses import sentence_for
+from rq_dlq.errors.words import ARGUMENTS, ATTRIBUTES
 from tests.each import each
 
 DLQ = "DLQ.orders"
@@ -150,6 +151,132 @@ GUESSES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
 ]
 
 
+WORDS: dict[str, dict[str, dict[str, str]]] = {
+    "Celery": {
+        "Queue.send": {
+            "countdown": 'a delay is delay="5m"',
+            "eta": "a time at=…",
+            "expires": 'ttl="1h"; for its end expires_at=…',
+            "queue": "broker.queue(name) names the queue",
+            "routing_key": "broker.queue(name) names the queue",
+            "task_id": 'the id is id="…"',
+            "retry_policy": "RedeliveryPolicy(max_redeliveries=…",
+            "link": "delivery.ack(send=[(queue, body)])",
+            "link_error": "broker.observe(observer)",
+            "ignore_result": 'results="1h"',
+            "time_limit": 'timeout="20s" of @queue.handler',
+            "args": "@broker.task makes one",
+        },
+        "Delivery.nack": {
+            "countdown": 'a delay is delay="5m"',
+            "requeue": "poison(error) makes it a dead letter",
+        },
+    },
+    "RQ": {
+        "Queue.send": {
+            "job_id": 'the id is id="…"',
+            "at_front": "priority=9 is the first",
+            "depends_on": "delivery.ack(send=[(queue, body)])",
+            "result_ttl": 'results="1h"',
+            "failure_ttl": "dead letters stay until they are redriven or purged",
+            "job_timeout": 'timeout="20s" of @queue.handler',
+            "retry": "RedeliveryPolicy(max_redeliveries=…",
+            "meta": "headers=",
+            "on_failure": "broker.observe(observer)",
+            "on_success": "delivery.ack(send=",
+        },
+        "Queue.claim": {"timeout": 'wait="5s" is how long'},
+    },
+    "dramatiq": {
+        "Queue.send_many": {
+            "max_retries": "RedeliveryPolicy(max_redeliveries=…",
+            "max_age": 'the time to live is ttl="1h"',
+            "store_results": 'results="1h"',
+            "queue_name": "broker.queue(name) names the queue",
+        },
+        "Queue.consume": {"prefetch": "claim(count=…)"},
+    },
+    "BullMQ": {
+        "Queue.send": {
+            "jobId": 'the id is id="…"',
+            "attempts": "RedeliveryPolicy(max_redeliveries=…",
+            "backoff": "RedeliveryPolicy(max_redeliveries=…",
+            "removeOnComplete": 'results="1h"',
+            "removeOnFail": "dead letters stay",
+            "lifo": "priority=9 is the first",
+            "repeat": '@broker.task(every="1h")',
+            "deduplication": 'the id is id="…"',
+            "parent": "delivery.ack(send=",
+        },
+    },
+    "SQS": {
+        "Queue.send": {
+            "MessageBody": "send(body) takes the body by its place",
+            "DelaySeconds": 'a delay is delay="5m"',
+            "MessageGroupId": 'key="customer-7" with per_key',
+            "MessageDeduplicationId": 'the id is id="…"',
+            "MessageAttributes": "headers=",
+            "QueueUrl": "broker.queue(name) names the queue",
+        },
+        "Queue.claim": {
+            "MaxNumberOfMessages": "claim(count=…)",
+            "WaitTimeSeconds": 'wait="5s" is how long',
+            "VisibilityTimeout": 'lease="30s" is how long',
+        },
+        "Delivery.extend": {"VisibilityTimeout": 'extend("1m") restarts the lease'},
+        "Session.send": {
+            "DelaySeconds": 'a delay is delay="5m"',
+            "MessageBody": "send(body) takes the body by its place",
+        },
+        "Session.claim": {"max_messages": "claim(count=…)"},
+        "Delivery.release": {"timeout": 'a delay is delay="5m"'},
+        "Delivery.ack": {"multiple": "queue.ack(deliveries) acks several"},
+    },
+    "none": {
+        "Queue.send": {
+            "dealy": r"argument 'dealy'. Did you mean 'delay'?",
+            "prio": "Did you mean 'priority'?",
+            "expire_at": "Did you mean 'expires_at'?",
+        },
+        "Queue.claim": {"cuont": "Did you mean 'count'?"},
+        "Delivery.nack": {"dely": "Did you mean 'delay'?"},
+    },
+}
+"""Arguments that users of other libraries type, by verbs, and a part of the answer to each."""
+
+
+@each(
+    "verb, word, answer",
+    [
+        (verb, word, answer)
+        for verbs in WORDS.values()
+        for verb, words in verbs.items()
+        for word, answer in words.items()
+    ],
+)
+def test_a_wrong_word_is_answered(verb: str, word: str, answer: str, shop: dict[str, Any]) -> None:
+    kind, name = verb.split(".")
+    at = {**shop, "Session": shop["Queue"].session()}[kind]
+    needed = {"send": ("x", "y")[: 2 if kind == "Session" else 1], "send_many": ([1],)}.get(name, ())
+    with pytest.raises(TypeError) as told:
+        getattr(at, name)(*needed, **{word: 5})
+    assert str(told.value).startswith(f"{verb}() got an unexpected keyword argument {word!r}")
+    assert answer in str(told.value)
+    assert len(str(told.value).splitlines()) == 1
+
+
+def test_the_table_has_the_words_of_five_libraries() -> None:
+    words = {
+        word
+        for library, verbs in WORDS.items()
+        if library != "none"
+        for rows in verbs.values()
+        for word in rows
+    }
+    assert len(words) >= 40
+    assert len(WORDS) == 6
+
+
 @each("number", range(len(GUESSES)))
 def test_a_guess_is_answered(number: int, shop: dict[str, Any]) -> None:
     guess, kind, sentence = GUESSES[number]
@@ -216,8 +343,8 @@ HOT = {
 
 @each("colour", [rq_dlq, rq_dlq.asyncio])
 @each("kind", HOT)
-def test_the_hot_verbs_carry_nothing_that_is_not_theirs(kind: str, colour: Any) -> None:
-    """Python refuses a call before a function's frame exists, so a guess would need a frame around each."""
+def test_the_hot_verbs_have_no_frame_around_them(kind: str, colour: Any) -> None:
+    """Those that answer wrong words do so by a last parameter, which costs a call an empty dict."""
     for verb in HOT[kind].split():
         function = getattr(getattr(colour, kind), verb)
         assert inspect.unwrap(function) is function, verb
@@ -227,6 +354,8 @@ async def test_awaiting_is_the_same() -> None:
     queue = rq_dlq.asyncio.Broker("redis://localhost:1").queue("orders")
     with pytest.raises(AttributeError, match="claim"):
         await queue.receive()  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match=r"^Queue.send\(\) got an .* 'countdown': a delay is delay"):
+        await queue.send("x", countdown=5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match='delay="5m"'):
         await queue.schedule("a", "x", countdown=5)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"^Queue\.delete\(\)"):

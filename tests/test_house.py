@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests import house, servers
-from tests.assembled_lua import ROOT
+from tests import servers
 from tests.changes import CHANGES, Change, DoesNotApply
+from tests.checkout import ROOT
 from tests.each import each
 from tests.effort import calls
-from tests.house import DESIGN, GOALS, HEAD, LONG_FILE, LUACHECK, Goal, Tree, product, with_table
+from tests.house import DESIGN, GOALS, HEAD, LONG_FILE, Goal, Tree, product, with_table
 from tests.needs import need_program, needs
 from tests.rooms import Rooms
+from tests.sizes import FIGURES, Figures, figures, too_high, too_large
 
 EACH = pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 
@@ -54,9 +57,7 @@ def test_a_change_says_what_it_adds_and_names_its_tests(change: Change) -> None:
 def test_a_change_that_does_not_apply_is_an_error(tmp_path: Path) -> None:
     text = CHANGES["verb"].file.read_text("utf-8")
     rotten = tmp_path / "verb.patch"
-    rotten.write_text(
-        text.replace(" def reset(", " def renew(").replace('"pause_lane", "reset"', '"reset"'), "utf-8"
-    )
+    rotten.write_text(re.sub(r"^ .+", r"\g<0>, as it was once", text, flags=re.MULTILINE), "utf-8")
     with pytest.raises(DoesNotApply, match=r"verb\.patch does not apply"):
         Change.read(rotten).product()
 
@@ -131,27 +132,46 @@ def test_long_files_and_functions_are_found() -> None:
     found = Tree(
         {
             "rq_dlq/a.py": "x = 1\n" * (LONG_FILE + 1),
-            "rq_dlq/b.py": "def short():\n" + body * 40 + "def long():\n" + body * 41,
+            "rq_dlq/b.py": "def short():\n" + body * 39 + "def long(\n  a,\n):\n" + body * 38,
         }
     )
     assert found.long_files == ["rq_dlq/a.py"]
-    assert found.long_functions == ["rq_dlq/b.py:42 long"]
+    assert found.long_functions == ["rq_dlq/b.py:41 long"]
 
 
-def test_a_subject_has_the_lines_of_its_room() -> None:
-    found = Tree({"rq_dlq/core/a/b.py": "x\n", "rq_dlq/core/a/c.py": "x\ny\n", "rq_dlq/core/d.py": "x\n"})
-    assert found.subjects == {"a": 3, "d": 1}
+def test_a_room_has_the_lines_of_its_files() -> None:
+    files = {
+        "lua/ack.lua": 4, "rq_dlq/__init__.py": 1, "rq_dlq/_keys.py": 2, "rq_dlq/core/__init__.py": 1,
+        "rq_dlq/core/a/b.py": 1, "rq_dlq/core/a/c.py": 2, "rq_dlq/core/d.py": 1, "rq_dlq/cli/top/x.py": 1,
+    }  # fmt: skip
+    found = Tree({path: "x\n" * lines for path, lines in files.items()})
+    assert found.lines == {"cli": 1, "core": 1, "core/a": 3, "core/d": 1, "lua": 4, "rq_dlq": 3}
+
+
+@each(
+    "lines, large, high",
+    [(1_000, [], []), (1_020, [], []), (1_021, ["cli"], []), (981, [], []), (979, [], ["cli"])],
+)
+def test_a_room_is_near_its_figure(lines: int, large: list[str], high: list[str]) -> None:
+    known = Figures({"cli": 1_000})
+    assert [one.partition(":")[0] for one in too_large({"cli": lines}, known)] == large
+    assert too_high({"cli": lines}, known) == high
+    assert too_large({"new": 3}, known) == ["new: 3 of 0; `python -m tests.house --grew new 'what came'`"]
+
+
+def test_a_figure_falls_by_itself_and_rises_with_a_word() -> None:
+    known = Figures({"cli": 1_000, "web": 100, "gone": 7})
+    shrunk = known.shrunk({"cli": 900, "web": 150})
+    assert shrunk == Figures({"cli": 900, "web": 100})
+    grown = shrunk.after("web", 'a "page" of gathers', {"web": 150})
+    assert grown.lines == {"cli": 900, "web": 150}
+    assert Figures.of(grown.text()) == grown
+    assert grown.raised_since(shrunk) == []
+    assert Figures(grown.lines).raised_since(shrunk) == ["web"]
+    assert Figures({**grown.lines, "new": 1}, grown.grown).raised_since(grown) == ["new"]
 
 
 # The goals
-
-
-def test_without_luacheck_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tree: Tree) -> None:
-    monkeypatch.setenv("PATH", "")
-    goal = next(goal for goal in GOALS if "fragment" in goal.what)
-    assert goal.count(tree) == (None, [LUACHECK])
-    monkeypatch.setattr(house, "GOALS", (goal,))
-    assert [*house.report(tree, verbose=False)][1].strip() == LUACHECK
 
 
 def test_the_table_takes_the_place_of_the_old_one() -> None:
@@ -161,13 +181,21 @@ def test_the_table_takes_the_place_of_the_old_one() -> None:
     assert with_table(text, new).replace(new, "") == with_table(text, "")
 
 
+@needs("git")
+def test_no_figure_has_risen_since_the_commit_before_without_a_word() -> None:
+    command = ["git", "-C", str(ROOT), "show", f"HEAD~1:{FIGURES.relative_to(ROOT)}"]
+    before = subprocess.run(command, capture_output=True, text=True, check=False)
+    if before.returncode:
+        pytest.skip("the commit before is not in this clone")
+    assert figures().raised_since(Figures.of(before.stdout)) == []
+
+
 @pytest.mark.parametrize("goal", GOALS, ids=lambda goal: goal.what)
 def test_a_goal_is_kept(goal: Goal, tree: Tree) -> None:
     if "new" in goal.what:
         need_program("git")
     count, found = goal.count(tree)
     if count is None:
-        need_program("luacheck")
         servers.needed()
     assert count is not None, found
     assert count <= goal.most, found

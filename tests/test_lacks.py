@@ -48,7 +48,9 @@ def test_a_line_for_each_thing_where_pytest_tells_the_skips_itself(monkeypatch: 
     assert reports[2].longrepr == ("c.py", 7, "only on Linux")
 
 
-@pytest.mark.parametrize(("module", "extra"), [("pyspark", "dev-spark"), ("playwright", "dev-browser")])
+@pytest.mark.parametrize(
+    ("module", "extra"), [("django", "dev"), ("pyspark", "dev-spark"), ("playwright", "dev-browser")]
+)
 def test_the_large_extras_are_here(module: str, extra: str) -> None:
     """In CI: without one its tests are not even collected."""
     needs.need(module, extra)

@@ -12,9 +12,8 @@ import redis
 from lupa import lua51  # type: ignore[import-untyped]
 
 import rq_dlq
-from rq_dlq._scripts import Scripts
 from tests import servers, ways
-from tests.assembled_lua import ROOT
+from tests.checkout import ROOT
 from tests.colours import Awaited
 from tests.conftest import MOVED_CLOCK, Clock
 from tests.proofs import registry
@@ -28,7 +27,7 @@ from tests.proofs.reliability.rights import World
 from tests.proofs.reliability.rows import all_rows, damaged, failovers, server_errors
 from tests.proofs.sabotage.bugs import LANGUAGES, planted
 from tests.servers import Server
-from tests.verbs import VERBS, check_all_tried, life, names, run_on
+from tests.verbs import VERBS, check_all_tried, life, names, ran_on
 
 # The registry
 
@@ -140,13 +139,12 @@ def test_each_role_does_all_that_it_may(tmp_path: Path) -> None:
     with Server(tmp_path) as server:
         world = World(server)
         for role, deeds in verbs.VERBS.items():
-            world.raw.script_flush()
-            with world.broker("default") as broker:
+            with world.broker("default") as broker, ran_on(world.raw) as ran:
                 for deed in deeds.values():
                     deed(verbs.Hands(world, broker))
                     world.restore()
             may = {name for name, verb in VERBS.items() if role in verb.roles}
-            check_all_tried(may, run_on(world.raw, Scripts()) & may, {})
+            check_all_tried(may, ran & may, {})
 
 
 @pytest.mark.redis
@@ -155,13 +153,13 @@ def test_every_verb_meets_what_is_damaged() -> None:
     with (
         servers.running() as path,
         redis.Redis(unix_socket_path=path) as raw,
-        rq_dlq.Broker(f"unix://{path}", scripts=MOVED_CLOCK) as broker,
+        rq_dlq.Broker(f"unix://{path}", verbs=MOVED_CLOCK) as broker,
     ):
         shop = damaged.Shop(raw, broker, Clock(raw))
         tried: set[str] = set()
         for verb, place in damaged.TRIALS:
             shop.open(place)
-            raw.script_flush()
-            damaged.VERBS[verb][1](shop)
-            tried |= run_on(raw, MOVED_CLOCK)
+            with ran_on(raw) as ran:
+                damaged.VERBS[verb][1](shop)
+            tried |= ran
     check_all_tried(VERBS, tried, damaged.WITHOUT)

@@ -15,7 +15,7 @@ from rq_dlq import _public, asyncio, errors
 from rq_dlq.cli import main
 from rq_dlq.policy.fields import TABLE
 from rq_dlq.telemetry._queues import COUNTERS, GAUGES
-from tests.assembled_lua import ROOT
+from tests.checkout import ROOT
 from tests.each import each
 from tests.site import pages, reference
 

@@ -61,14 +61,12 @@ def test_every_method_of_a_selection_meets_what_is_damaged() -> None:
 
 def test_a_row_calls_its_own_script(redis_client: redis.Redis) -> None:
     beginning = Beginning.of(World(redis_client))
-    called = {
-        name: verb.call(World(redis_client, beginning=beginning)).script for name, verb in VERBS.items()
-    }
+    called = {name: verb.call(World(redis_client, beginning=beginning)).verb for name, verb in VERBS.items()}
     assert called == {name: name for name in VERBS}
 
 
 def test_who_may_run_a_script() -> None:
-    assert {name: set(role.scripts) for name, role in ROLES.items()} == {
+    assert {name: set(role.verbs) for name, role in ROLES.items()} == {
         name: {verb.name for verb in VERBS.values() if name in verb.roles} for name in ROLES
     }
 
@@ -123,9 +121,9 @@ def test_a_repetition_does_what_its_row_says(verb: Verb, raw: Any) -> None:
 
 def done(reply: Any, call: Call[Any]) -> bool:
     """Each message is settled; each that was sent is known; the entry is there."""
-    if call.script == "set_policy":
+    if call.verb == "set_policy":
         return bool(reply == call.args["entry"])
-    if call.script == "send":
+    if call.verb == "send":
         return bool(reply == list(range(len(call.items) // 2)))
     return {settlement.outcome for settlement in reply} == {"settled"}
 

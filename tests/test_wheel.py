@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tests.assembled_lua import assembled
+from rq_dlq._scripts import JOINED, carried
 
 ROOT = Path(__file__).resolve().parent.parent
-CARRIED = "rq_dlq/_scripts/assembled/"
-LUA = {str(file.relative_to(ROOT)) for file in (ROOT / "lua").rglob("*.lua")}
+CARRIED = {f"rq_dlq/_scripts/{name}": text for name, text in carried.written(JOINED.library).items()}
+LUA = {str(file.relative_to(ROOT)) for file in (ROOT / "lua").glob("*.lua")}
 # What programs say
 ROUND_TRIP = """\
 import sys
@@ -35,7 +35,7 @@ with rq_dlq.Broker(pool=fakeredis.FakeRedis().connection_pool) as broker:
 """
 MOVED = """\
 from rq_dlq.testing.clock import CLOCK, MOVED_CLOCK
-print(all(CLOCK in MOVED_CLOCK[name].source for name in ("send", "claim", "nack")))
+print(CLOCK in MOVED_CLOCK.library.text)
 """
 DEMO = """\
 from rq_dlq.cli.demo import example_of
@@ -45,9 +45,11 @@ print(example_of("demo").workers.APP)
 ALONE = """\
 import sys
 sys.path.insert(0, sys.argv[1])
-from rq_dlq._scripts import SCRIPTS
-print(*(SCRIPTS[name].sha for name in SCRIPTS.names()), sep="\\n")
+from rq_dlq import _scripts
+print(_scripts.JOINED.library.name)
+print(_scripts._files.cache_info().misses)
 """
+"""The name of the library, and how often the modules were read."""
 
 
 @pytest.fixture(scope="module")
@@ -76,13 +78,13 @@ def told(program: str, path: Path, cwd: Path, *options: str) -> list[str]:
 EXPECTED = ["True {'n': 1} 2", "1 1 1"]
 
 
-def test_it_carries_the_scripts_the_examples_and_nothing_of_the_tests(wheel: Path) -> None:
+def test_it_carries_the_library_the_examples_and_nothing_of_the_tests(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-        carried = {file: archive.read(file).decode() for file in names if file.startswith(CARRIED)}
-    assert carried == {f"{CARRIED}{name}.lua": text for name, text in assembled().items()}
+        texts = {file: archive.read(file).decode() for file in names if file in CARRIED}
+    assert texts == CARRIED
     lua = {name for name in names if name.endswith(".lua")}
-    assert lua == {f"rq_dlq/{file}" for file in LUA} | carried.keys()
+    assert lua == {f"rq_dlq/{file}" for file in LUA} | {name for name in CARRIED if name.endswith(".lua")}
     files = [*(ROOT / "examples").glob("[0-9]*.py"), *(ROOT / "examples" / "demo").glob("*.py")]
     examples = {f"rq_dlq/{file.relative_to(ROOT)}" for file in files}
     assert examples
@@ -98,13 +100,21 @@ def test_it_works_unpacked_elsewhere(wheel: Path, tmp_path: Path) -> None:
         archive.extractall(target)  # as pip does, which `.ci/run wheel` has install it
     unpacked = told(f"{ROUND_TRIP}{MOVED}{DEMO}", target, tmp_path)
     assert unpacked == [*EXPECTED, "True", "rq_dlq.examples.flights"]
-    shutil.rmtree(target / "rq_dlq" / "lua")
-    assert told(ROUND_TRIP, target, tmp_path) == EXPECTED, "it assembles what it carries"
+    assert told(ALONE, target, tmp_path) == [JOINED.library.name, "0"], "it need not join"
 
 
-def test_scripts_are_assembled_where_nothing_is_installed(tmp_path: Path) -> None:
+def test_the_library_is_joined_where_nothing_is_installed(tmp_path: Path) -> None:
     """As it is where a wheel is built, but for hatchling."""
-    assert len(told(ALONE, ROOT, tmp_path, "-I", "-S")) == len(assembled())
+    assert told(ALONE, ROOT, tmp_path, "-I", "-S") == [JOINED.library.name, "1"]
+
+
+def test_what_is_carried_is_read_as_it_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "_scripts").mkdir()
+    monkeypatch.setattr(carried, "resources", SimpleNamespace(files=lambda _: tmp_path))
+    assert carried.read() is None
+    for name, text in carried.written(JOINED.library).items():
+        (tmp_path / "_scripts" / name).write_text(text, encoding="utf-8")
+    assert carried.read() == JOINED.library
 
 
 def test_it_works_as_a_zip_on_the_path(wheel: Path, tmp_path: Path) -> None:

@@ -17,18 +17,19 @@ from redis import crc, exceptions
 
 from rq_dlq._redis.errors import TRANSIENT, Passing, at_node, refusal
 from rq_dlq._redis.failures import Failures, silence
+from rq_dlq._redis.rights import RUNS
 from rq_dlq.core.steps.call import Call, Command
 from rq_dlq.core.steps.step import Batch
 from rq_dlq.errors import BrokerRefused
 
 if TYPE_CHECKING:
     from rq_dlq._redis.exchange import Commands
-    from rq_dlq._scripts import Scripts
+    from rq_dlq._scripts.verb import Verbs
     from rq_dlq.core.steps.step import Step, Steps
 
 SLOTS = 16_384
 REDIRECTIONS = 5  # the most in one exchange; after that the caller waits before the next attempt
-NO_KEY = {b"ACL", b"CLUSTER", b"CONFIG", b"INFO", b"PING", b"SCRIPT", b"TIME", b"WAIT"}
+NO_KEY = {b"ACL", b"CLUSTER", b"CONFIG", b"FUNCTION", b"INFO", b"PING", b"SCRIPT", b"TIME", b"WAIT"}
 
 
 class Node(NamedTuple):
@@ -267,18 +268,18 @@ def _units(commands: Commands) -> list[Unit]:
     return units
 
 
-def shares(cluster: Cluster, step: Step, scripts: Scripts) -> dict[Node, Batch]:
+def shares(cluster: Cluster, step: Step, verbs: Verbs) -> dict[Node, Batch]:
     """The calls of a step by node; empty for a step without scripts."""
     calls: dict[Node, list[Any]] = {}
     for call in step.calls if isinstance(step, Batch) else [step] if isinstance(step, Call) else []:
-        key = key_of(call.command(scripts))
+        key = key_of(call.command(verbs))
         calls.setdefault(cluster.node_of(None if key is None else slot_of(key)), []).append(call)
     return {node: Batch(part) for node, part in calls.items()}
 
 
 def key_of(command: Sequence[Any]) -> str | None:
     """The key that determines the node of a command. All our keys are text."""
-    key = command[3:4] if command[0] == b"EVALSHA" else command[1:2]
+    key = command[3:4] if command[0] in RUNS else command[1:2]
     return None if command[0] in NO_KEY or not key else key[0]
 
 

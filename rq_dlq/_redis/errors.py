@@ -11,6 +11,7 @@ from redis import exceptions
 from rq_dlq._redis.rights import denial, keys_of, pattern_of
 from rq_dlq._redis.urls import masked
 from rq_dlq.core.steps.call import WrongReply
+from rq_dlq.core.steps.replies import UnknownWord
 from rq_dlq.core.steps.step import NodeUnavailable
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, CrossSlot
 
@@ -22,13 +23,15 @@ _PASSES = {
     "READONLY": "it is a replica: wait for a failover to end, or use the URL of the master",
     "MASTERDOWN": "it is a replica that has lost its master: start the master, or use another server's URL",
     "NOREPLICAS": "too few replicas are online for changes: start them, or lower min-replicas-to-write",
-    "BUSY": "a script keeps it busy: `redis-cli SCRIPT KILL` ends a script that has changed nothing",
+    "BUSY": "a script or a function keeps it busy: `redis-cli SCRIPT KILL`, or `FUNCTION KILL`, ends one "
+    "that has changed nothing",
     "CLUSTERDOWN": "a slot of the cluster has no node: see `redis-cli --cluster check`",
     "TRYAGAIN": "a slot of the cluster is moving to another node: wait until it has moved",
     "ASK": "a slot of the cluster is moving to another node: wait until it has moved",
     "MOVED": "a slot of the cluster is on another node: try again",
     "UNBLOCKED": "another client ended the wait: try again",
     "NOSCRIPT": "its scripts are flushed repeatedly: find the client that runs SCRIPT FLUSH",
+    "Function not found": "its libraries are flushed repeatedly: find the client that runs FUNCTION FLUSH",
     "max number of clients": "it accepts no more connections: raise maxclients, or close some",
 }
 _ADVICE = {
@@ -37,6 +40,8 @@ _ADVICE = {
     "WRONGPASS": "the user or password is wrong: correct the URL",
     "no password": "its default user has no password: remove the password from the URL, or add a user",
     "MISCONF": "Redis cannot write to disk and refuses changes: read the server's log, and free disk space",
+    "OLDLANES": "its keys or dependencies have the lanes of 0.1.0: send to the queue or claim from it with "
+    "this version, which renumbers them; until then this is not done",
     "WRONGTYPE": "a key of the queue holds something else{}: use another namespace, or remove the key",
 }
 
@@ -80,7 +85,7 @@ _TLS = {
 _CONNECTING = re.compile(r"Error -?\d+ connecting\b.*\. (.+?)\.?", re.DOTALL)
 _NO_PASSWORD = re.compile(r"without any password configured|no password is set")
 _NO_CONNECTION_LEFT = re.compile(r"Too many connections|No connection available\.?")  # in redis-py's pools
-_CODE = re.compile(rf"(?:^|: -?)({'|'.join((*_KINDS, *_PASSES, *_ADVICE))})\b")
+_CODE = re.compile(rf"(?:^|: -?|ERR )({'|'.join((*_KINDS, *_PASSES, *_ADVICE))})\b")
 
 
 class Passing(Exception):  # noqa: N818 - never leaves this package
@@ -166,6 +171,8 @@ def unavailable(url: str, error: BaseException) -> Exception:
         url: the server's URL; its passwords are not shown.
         error: the failure; see `at_node`.
     """
+    if isinstance(error, UnknownWord):
+        return BrokerRefused(str(error))
     node = error.__dict__.get("_rq_dlq_node")
     place = f"node {node} of the cluster at {masked(url)}" if node else masked(url)
     if isinstance(error, Unheard) and error.__cause__ is not None:

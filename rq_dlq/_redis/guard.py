@@ -9,14 +9,15 @@ from weakref import WeakKeyDictionary
 
 from rq_dlq._redis.connection import socket_of
 from rq_dlq._redis.exchange import conversation
+from rq_dlq.core.steps.call import Run
 
 if TYPE_CHECKING:
     from rq_dlq._redis.exchange import Commands, Exchange
-    from rq_dlq._scripts import Scripts
+    from rq_dlq._scripts.verb import Verbs
     from rq_dlq.core.steps.step import Steps
 
 PERIOD = 30.0  # seconds for which a check is valid
-TAKE_IN = ("send", "commit", "commit_job")  # the scripts whose callers rely on the durability
+TAKE_IN = frozenset({"send", "commit", "commit_job"})  # the verbs whose callers rely on the durability
 
 
 class Guard:
@@ -28,23 +29,22 @@ class Guard:
 
     Args:
         check: steps that raise `BrokerRefused` if the server cannot provide the durability.
-        scripts: the scripts for this server.
+        verbs: as this server runs them.
 
     Attributes:
         clock: seconds; tests pass another one.
     """
 
-    def __init__(self, check: Callable[[], Steps[object]], scripts: Scripts) -> None:
+    def __init__(self, check: Callable[[], Steps[object]], verbs: Verbs) -> None:
         self.clock = time.monotonic
-        self._check, self._scripts = check, scripts
-        self._guarded = frozenset(scripts[name].sha for name in TAKE_IN)
+        self._check, self._verbs = check, verbs
         # By socket, since a pool reconnects the same connection object.
         self._good_until: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
 
     def due(self, connection: Any, commands: Commands) -> bool:
         """Whether a check is due before these commands."""
         for command in commands:
-            if command[0] == b"EVALSHA" and command[1] in self._guarded:
+            if type(command[0]) is Run and command[0].verb in TAKE_IN:
                 return self.clock() >= self._good_until.get(socket_of(connection), 0.0)
         return False
 
@@ -55,5 +55,5 @@ class Guard:
             BrokerRefused: it cannot provide the durability.
         """
         began = self.clock()
-        yield from conversation(self._check(), self._scripts)
+        yield from conversation(self._check(), self._verbs)
         self._good_until[socket_of(connection)] = began + PERIOD

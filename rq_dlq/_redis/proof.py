@@ -1,6 +1,6 @@
-"""Checks the rights of the Redis user before a script runs for the first time.
+"""Checks the rights of the Redis user before a verb runs for the first time.
 
-A script that lacks a right stops halfway, with half of its work done. So before its first run, its commands
+A verb that lacks a right stops halfway, with half of its work done. So before its first run, its commands
 are queued in a transaction, which is then discarded: the server checks the rights when it queues a command,
 and runs no command.
 """
@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from redis import exceptions
 
+from rq_dlq._redis.loading import Functions
 from rq_dlq._redis.rights import WITHOUT_KEY, denied, missing
 from rq_dlq.core.steps.call import Call, Command
 from rq_dlq.core.steps.step import Batch
 
 if TYPE_CHECKING:
     from rq_dlq._redis.exchange import Commands, Exchange
-    from rq_dlq._scripts import Scripts
+    from rq_dlq._scripts.verb import Verbs
     from rq_dlq.core.steps.step import Step
 
-# The commands of the scripts, by their number of arguments besides a key: a server counts the arguments
+# The commands of the verbs, by their number of arguments besides a key: a server counts the arguments
 # before it checks the rights.
 _ARGUMENTS = {
     0: b"DEL EXISTS GET HGETALL HKEYS HLEN LLEN PERSIST UNLINK ZCARD",
@@ -40,7 +41,7 @@ class Rights:
     """The checked rights of the user, so that each is checked only once.
 
     Attributes:
-        proven: the scripts that the user may run.
+        proven: the verbs that the user may run.
     """
 
     def __init__(self) -> None:
@@ -53,15 +54,15 @@ class Rights:
         A single plain command is not included: it is either done or refused.
         """
         if isinstance(step, Call):
-            return [] if step.script in self.proven else [step]
+            return [] if step.verb in self.proven else [step]
         if not isinstance(step, Batch) or not any(map(_writes, step.calls)):
             return []
         return [call for call in step.calls if not self._allows(call)]
 
     def _allows(self, call: Call[Any] | Command[Any]) -> bool:
-        return call.script in self.proven if isinstance(call, Call) else call.parts[0] in self._granted
+        return call.verb in self.proven if isinstance(call, Call) else call.parts[0] in self._granted
 
-    def proof(self, calls: Sequence[Call[Any] | Command[Any]], scripts: Scripts) -> Exchange:
+    def proof(self, calls: Sequence[Call[Any] | Command[Any]], verbs: Verbs) -> Exchange:
         """Check, on one connection, that the user may run all of these calls.
 
         Raises:
@@ -69,16 +70,17 @@ class Rights:
         """
         wanted: dict[bytes, tuple[Any, ...]] = {}
         for call in calls:
-            command = call.command(scripts)
+            command = call.command(verbs)
             if isinstance(call, Command):
                 wanted[command[0]] = command
-            elif new := _all_of(call.script, scripts) - self._granted:
+            elif new := _all_of(call.verb, verbs) - self._granted:
                 wanted |= {trial[0]: trial for trial in trials(new, command[3])}
-                wanted[command[0]] = command[: 3 + command[2]]
+                if not isinstance(verbs, Functions):  # a user who may not call these runs a script
+                    wanted[command[0]] = command[: 3 + command[2]]
         if wanted and (lacking := (yield from refused(list(wanted.values())))):
             raise missing(lacking)
         self._granted |= wanted.keys()
-        self.proven |= {call.script for call in calls if isinstance(call, Call)}
+        self.proven |= {call.verb for call in calls if isinstance(call, Call)}
 
     def forget(self) -> None:
         """Forget all checks: the next connection may reach another server, or a right may be revoked."""
@@ -86,9 +88,9 @@ class Rights:
         self._granted.clear()
 
 
-def _all_of(script: str, scripts: Scripts) -> set[bytes]:
-    """The commands of a script, and of the scripts that must follow it."""
-    return {name for one in (script, *_AFTER.get(script, ())) for name in scripts[one].commands}
+def _all_of(verb: str, verbs: Verbs) -> set[bytes]:
+    """The commands of a verb, and of the verbs that must follow it."""
+    return {name for one in (verb, *_AFTER.get(verb, ())) for name in verbs[one].commands}
 
 
 def _writes(call: Call[Any] | Command[Any]) -> bool:

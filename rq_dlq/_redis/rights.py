@@ -10,7 +10,14 @@ from redis import exceptions
 
 from rq_dlq.errors import MissingRights
 
-OF_SEVERAL = {b"ACL", b"CLUSTER", b"CONFIG", b"SCRIPT"}  # commands whose subcommands are separate rights
+RUNS = {b"EVALSHA", b"EVALSHA_RO", b"FCALL", b"FCALL_RO"}  # they run a verb: its keys follow their number
+OF_SEVERAL = {
+    b"ACL",
+    b"CLUSTER",
+    b"CONFIG",
+    b"FUNCTION",
+    b"SCRIPT",
+}  # commands whose subcommands are separate rights
 ON_CHANNELS = {b"PUBLISH", b"SUBSCRIBE", b"UNSUBSCRIBE"}
 WITHOUT_KEY = {*OF_SEVERAL, *ON_CHANNELS, b"ASKING", b"INFO", b"PING", b"SELECT", b"TIME", b"WAIT"}
 _QUEUE = re.compile(r".*?\{[^{}]+\}[^:]*:")
@@ -34,9 +41,14 @@ def right_of(command: Sequence[Any]) -> str:
     return "|".join(_text(word).lower() for word in words)
 
 
+def runs_script(command: Sequence[Any]) -> bool:
+    """Whether a command runs or loads a script."""
+    return command[0] in {b"EVALSHA", b"EVALSHA_RO", b"SCRIPT"}
+
+
 def keys_of(command: Sequence[Any]) -> list[str]:
     """The keys in one of our commands."""
-    if command[0] == b"EVALSHA":
+    if command[0] in RUNS:
         return [_text(key) for key in command[3 : 3 + command[2]]]
     return [] if command[0] in WITHOUT_KEY else [_text(key) for key in command[1:2]]
 
@@ -76,7 +88,7 @@ def denial(reply: Exception, command: Sequence[Any]) -> MissingRights | None:
     text = str(reply)
     if _IN_SCRIPT.search(text):
         message = (
-            "the Redis user lacks a right, and a script stopped halfway: grant the right; the next sweep "
+            "the Redis user lacks a right, and a call stopped halfway: grant the right; the next sweep "
             f"then repairs the partial changes (the server replied: {text[:200]})"
         )
         return MissingRights(message)

@@ -1,19 +1,13 @@
-"""The roles of Redis users: producer, consumer, maintenance and read-only.
-
-The calls of its programs define a role: scripts, whose commands are read from their text, and plain commands.
-The role's ACL line (`acl`) and the check for missing rights are derived from these.
-"""
+"""The roles of Redis users: producer, consumer, maintenance and read-only."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rq_dlq._redis.exchange import perform
-from rq_dlq._redis.proof import refused, trials
+from rq_dlq._redis.role import ID, Role
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.cancelling import calls as cancelling_calls
+from rq_dlq.core.gathers import calls as gather_calls
 from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.keyed import calls as keyed_calls
@@ -25,76 +19,23 @@ from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.redrive import calls as redrive_calls
 from rq_dlq.core.results import calls as result_calls
 from rq_dlq.core.schedules import calls as schedule_calls
-from rq_dlq.core.steps.call import Command
 from rq_dlq.core.steps.step import Wait
 from rq_dlq.core.upkeep import calls as upkeep_calls
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
-    from rq_dlq._redis.exchange import Commands, Exchange
-    from rq_dlq._scripts import Scripts
-    from rq_dlq.core.steps.step import Step
+    from rq_dlq._redis.role import Steps
 
-    Steps = Iterator[Step]
-
-ID, JOB, TOKENS = "id", ("job", "attempt"), ("token",)
+JOB, TOKENS = ("job", "attempt"), ("token",)
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
-    """The calls that programs of one kind send to Redis.
-
-    Attributes:
-        does: the purpose of the role, in one line.
-        scripts: the scripts that the programs run.
-        plain: the steps without scripts, on the keys of a queue.
-    """
-
-    name: str
-    does: str
-    scripts: Sequence[str]
-    plain: Callable[[QueueKeys], Steps]
-
-    def needs(self, keys: QueueKeys, scripts: Scripts) -> Commands:
-        """A minimal valid call of each command that the role needs."""
-        found: dict[tuple[str, bytes], tuple[Any, ...]] = {}
-        for name in self.scripts:
-            script = scripts[name]
-            key = _key(keys, (script.keys or script.families)[0])
-            found |= {(key, trial[0]): trial for trial in trials(script.commands, key)}
-        plain = [command for step in (*_running(keys), *self.plain(keys))
-                 for command in next(perform(step, scripts, repeated=False))]  # fmt: skip
-        return [*found.values(), *plain]
-
-
-def missing_rights(roles: Sequence[Role], keys: QueueKeys, scripts: Scripts) -> Exchange:
-    """Find, on one connection, the rights that a user lacks for all these roles on a queue.
-
-    Raises:
-        MissingRights: the user has no right to ask.
-    """
-    lacking: dict[str, None] = {}
-    for role in roles:
-        lacking |= dict.fromkeys((yield from refused(role.needs(keys, scripts))))
-    return list(lacking)
-
-
-def _key(keys: QueueKeys, name: str) -> str:
-    """A key by its name in a script."""
-    others = {
-        "sender": keys.sender(ID),
-        "job": keys.job(ID),
-        "stream": keys.stream(ID),
-        "redrive": keys.redrive(ID),
-        "policies": policy_calls.policies(keys.namespace).parts[1],
-    }
-    return str(others.get(name) or keys[name])
-
-
-def _running(keys: QueueKeys) -> Steps:
-    """The commands that run scripts."""
-    yield Command((b"EVALSHA", "0" * 40, 1, keys["messages"]))
-    yield Command((b"SCRIPT", b"LOAD", b"return 1"))
+def _gathering(keys: QueueKeys) -> Steps:
+    """Read the rows of gathers."""
+    yield gather_calls.due(keys)
+    yield gather_calls.ended(keys)
+    yield gather_calls.number_of(keys, ID)
+    yield gather_calls.rows(keys, ID, 1)
+    yield gather_calls.waiting(keys)
 
 
 def _opening(keys: QueueKeys) -> Steps:
@@ -138,6 +79,7 @@ def _upkeep(keys: QueueKeys) -> Steps:
     yield job_calls.first_of(keys, *JOB)
     yield job_calls.remove(keys, *JOB)
     yield redrive_calls.first(keys)
+    yield from _gathering(keys)
 
 
 def _sending(keys: QueueKeys) -> Steps:
@@ -225,6 +167,7 @@ def _looking(keys: QueueKeys) -> Steps:
     yield keyed_calls.consumer(keys, ID)
     yield keyed_calls.special(keys, 0)
     yield keyed_calls.specials(keys)
+    yield from _gathering(keys)
 
 
 def _maintaining(keys: QueueKeys) -> Steps:
@@ -245,6 +188,7 @@ def _maintaining(keys: QueueKeys) -> Steps:
 
 
 _SCHEDULES = ("due", "schedule")
+_GATHERS = ("open_gather", "send_children", "close_gather", "carry_gather", "cancel_gather")
 _UPKEEP = (
     *(
         "sweep",
@@ -256,6 +200,7 @@ _UPKEEP = (
         "move_staged",
         "commit_job",
         "step_redrive",
+        "carry_gather",
     ),
     *_SCHEDULES,
 )
@@ -268,8 +213,8 @@ ROLES = {
             "producer",
             "sends (also in sessions, from Spark and by schedules), reads results, sees the counts of queues",
             (
-                *("send", "commit", "configure", "commit_job", "move_staged", "drop_staged", "stats"),
-                *("result", *_SCHEDULES),
+                *("send", "commit", "configure", "renumber", "commit_job", "move_staged", "drop_staged"),
+                *("stats", "result", *_SCHEDULES, *_GATHERS),
             ),
             _sending,
         ),
@@ -279,7 +224,7 @@ ROLES = {
             (
                 *("claim", "ack", "ack_all", "nack", "poison", "release", "pass_on", "extend", "send"),
                 *("progress", "ack_claim", "extend_claim", "divide_claim", "begin_batch", "note_batch"),
-                *("configure", "commit", "stats", *_UPKEEP),
+                *("configure", "renumber", "commit", "stats", "result", *_UPKEEP, *_GATHERS),
             ),
             _consuming,
         ),
@@ -287,12 +232,23 @@ ROLES = {
             "maintenance",
             "maintains the queues, and runs the operators' verbs: redrive, purge, move, pause, set policies",
             (
-                *(*_UPKEEP, *_LOOKING, "configure", "set_policy", "pause", "pause_lane", "reset", "delete"),
-                *("redrive", "purge", "cancel", "transfer", "prioritize", "deliver_now", "dead_letter"),
+                *(*_UPKEEP, *_LOOKING, "configure", "renumber", "set_policy", "pause", "pause_lane"),
+                *(
+                    "reset",
+                    "delete",
+                    "redrive",
+                    "purge",
+                    "cancel",
+                    "transfer",
+                    "prioritize",
+                    "deliver_now",
+                    "dead_letter",
+                ),
                 *("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive", "restore", "mute"),
                 *("expire_now", "limit_lane", "probe_lane"),
             ),
             _maintaining,
+            loads=True,
         ),
         Role("read-only", "reads queues and messages, and changes nothing", _LOOKING, _looking),
     )

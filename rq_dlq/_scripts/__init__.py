@@ -1,9 +1,8 @@
-"""Find, assemble and hash the Lua files.
+"""Find, join and hash the Lua modules.
 
-`lua/README.md` describes the files. A script names the fragments and the keys that it uses, and a fragment
-names its own needs (`fragments`). Both become one text (`assembly`), which is the contract with Python
-(`script`): keys and arguments are passed by name, so no index is written twice. A wheel contains the
-assembled texts (`hatch_build`); a checkout assembles them.
+`lua/README.md` describes the modules. They become one text (`joining`), from which the contract of each verb
+with Python is read (`script`): keys and arguments are passed by name, so no index is written twice. A wheel
+carries the text and the contracts (`carried`); a checkout joins the modules, which it has beside the package.
 """
 
 from __future__ import annotations
@@ -13,86 +12,112 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from rq_dlq._scripts.assembly import assemble
-from rq_dlq._scripts.fragments import library
-from rq_dlq._scripts.script import Script, parse
+from rq_dlq._scripts import carried
+from rq_dlq._scripts.joining import join
+from rq_dlq._scripts.verb import Verb
 from rq_dlq.values.cached import cached_property
 
 if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
+    from rq_dlq._scripts.verb import Library
 
-    from rq_dlq._scripts.fragments import Fragment
+__all__ = ["JOINED", "Joined", "Verb"]
 
-__all__ = ["SCRIPTS", "Script", "Scripts", "parse"]
-
-CARRIED = "assembled"  # the folder with the assembled texts of a wheel, next to this file
-_ALLOW_OOM = "#!lua flags=allow-oom\n"
+Form: TypeAlias = Literal["functions", "flags_ro", "flags", "bare"]
+"""How Redis gets the verbs: as a library of Redis Functions; or its text as a script, with flags in the first
+line, where those that read run by EVALSHA_RO, or all by EVALSHA; or without such a line, for Redis 6.2."""
 
 
 @cache
-def _files(directory: str = "") -> dict[str, str]:
-    """The texts of the Lua files: inside an installed package, next to the package in a checkout."""
+def _files() -> dict[str, str]:
+    """The texts of the modules: inside an installed package, next to the package in a checkout."""
     inside = resources.files("rq_dlq") / "lua"
     root = inside if inside.is_dir() else Path(__file__).resolve().parents[2] / "lua"
-    files = (root / directory).iterdir()
-    texts = {file.name: file.read_text(encoding="utf-8") for file in files if file.name.endswith(".lua")}
-    return {directory + name.removesuffix(".lua"): texts[name] for name in sorted(texts)}
+    texts = {
+        file.name: file.read_text(encoding="utf-8") for file in root.iterdir() if file.name.endswith(".lua")
+    }
+    return {name.removesuffix(".lua"): texts[name] for name in sorted(texts)}
 
 
 @cache
-def _carried() -> Traversable | None:
-    """The folder with the assembled texts; None: this is a checkout."""
-    folder = resources.files("rq_dlq") / "_scripts" / CARRIED
-    return folder if folder.is_dir() else None
+def _library() -> Library:
+    """The text of the modules as they are."""
+    return carried.read() or join(_files())
 
 
 @dataclass(frozen=True)
-class Scripts:
-    """All scripts, assembled on first use.
+class Joined:
+    """All verbs, joined on first use.
 
     Args:
-        fragments: text that replaces a file, by its name (`{"lib/now": "…"}`); tests use it to move the clock
+        modules: text that replaces a module, by its name (`{"clock": "…"}`); tests use it to move the clock
             of a real server.
-        allow_oom: mark scripts that may run when memory is full (I9); for Redis 7 and later.
+        form: how Redis gets them.
+
+    Attributes:
+        known: those that were asked for.
     """
 
-    fragments: Mapping[str, str] = field(default_factory=dict[str, str])
-    allow_oom: bool = False
-    _assembled: dict[str, Script] = field(default_factory=dict[str, Script], repr=False)
+    modules: Mapping[str, str] = field(default_factory=dict[str, str])
+    form: Form = "functions"
+    known: dict[str, Verb] = field(default_factory=dict[str, Verb], repr=False)
+    _forms: dict[Form, Joined] = field(default_factory=dict["Form", "Joined"], repr=False)
 
-    def __getitem__(self, name: str) -> Script:
-        if name not in self._assembled:
-            script = parse(name, self._text(name))
-            if self.allow_oom and script.drains:
-                script = replace(script, source=_ALLOW_OOM + script.source)
-            self._assembled[name] = script
-        return self._assembled[name]
+    def __getitem__(self, name: str) -> Verb:
+        if name not in self.known:
+            self.known[name] = self._verb(name)
+        return self.known[name]
 
-    def _text(self, name: str) -> str:
-        carried = _carried()
-        if carried is None or self.fragments:
-            return assemble(name, {**_files(), **self.fragments}[name], self._library)
-        return (carried / f"{name}.lua").read_text(encoding="utf-8")
+    def as_form(self, form: Form) -> Joined:
+        """The same verbs in another form."""
+        if form == self.form:
+            return self
+        if form not in self._forms:
+            self._forms[form] = replace(self, form=form, known={})
+            self._forms[form].__dict__["_joined"] = self._joined  # joined once
+        return self._forms[form]
 
-    def for_server(self, version: tuple[int, ...]) -> Scripts:
-        """The same scripts, adapted to this version of Redis."""
-        return self if self.allow_oom == (version >= (7,)) else self._otherwise
+    def for_server(self, version: tuple[int, ...]) -> Joined:
+        """The same verbs for a server of this version of Redis; it may still refuse functions (`loading`)."""
+        return self.as_form("functions" if version >= (7,) else "bare")
 
     def names(self) -> list[str]:
         """The verbs, in alphabetical order."""
-        return list(_files())
+        return sorted(self.library.verbs)
+
+    @property
+    def library(self) -> Library:
+        """The text and the contracts."""
+        return self._joined
 
     @cached_property
-    def _otherwise(self) -> Scripts:
-        return Scripts(self.fragments, allow_oom=not self.allow_oom)
+    def _joined(self) -> Library:
+        return join({**_files(), **self.modules}) if self.modules else _library()
+
+    def _verb(self, name: str) -> Verb:
+        library, form = self.library, self.form
+        contract = library.verbs[name]
+        alone = contract.reads and form in {"functions", "flags_ro"}
+        if form == "functions":
+            source, word = self._sources[""], b"FCALL_RO" if alone else b"FCALL"
+            return Verb(**vars(contract), source=source, word=word, function=f"{library.name}_{name}")
+        source, word = self._sources[contract.flag], b"EVALSHA_RO" if alone else b"EVALSHA"
+        return Verb(**vars(contract), source=source, word=word, tail=(name,))
 
     @cached_property
-    def _library(self) -> dict[str, Fragment]:
-        replaced = {name: text for name, text in self.fragments.items() if name.startswith("lib/")}
-        return library({**_files("lib/"), **replaced})
+    def _sources(self) -> dict[str, str]:
+        """The texts by the flag of their verbs, so that these share them.
+
+        A server that knows no flags gets an empty line in their place: errors have the same numbers of lines.
+        """
+        text, flags = self.library.text, ("", "no-writes", "allow-oom")
+        if self.form == "functions":
+            return {"": self.library.source}
+        if self.form == "bare":
+            return dict.fromkeys(flags, f"\n{text}")
+        return {flag: f"#!lua{f' flags={flag}' if flag else ''}\n{text}" for flag in flags}
 
 
-SCRIPTS = Scripts()
-"""The scripts of all brokers, so that each is assembled and hashed once per process."""
+JOINED = Joined()
+"""The verbs of all brokers, so that they are joined and hashed once per process."""

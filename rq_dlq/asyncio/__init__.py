@@ -3,6 +3,7 @@
 from rq_dlq.asyncio.broker import Broker
 from rq_dlq.asyncio.delivery import Delivery
 from rq_dlq.asyncio.dlq import DeadLetters
+from rq_dlq.asyncio.gather import Gather, GatheredTask
 from rq_dlq.asyncio.plan import Plan
 from rq_dlq.asyncio.policies import Policies
 from rq_dlq.asyncio.queue import Queue
@@ -16,6 +17,8 @@ __all__ = [
     "Broker",
     "DeadLetters",
     "Delivery",
+    "Gather",
+    "GatheredTask",
     "Plan",
     "Policies",
     "Queue",

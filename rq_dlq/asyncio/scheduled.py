@@ -13,6 +13,7 @@ from rq_dlq.values.codec import DEFAULT_PRIORITY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from rq_dlq.values.durations import Duration
 
@@ -38,6 +39,7 @@ class Scheduled(OwnQueue[T]):
         headers: Mapping[str, str] | None = None,
         key: str | None = None,
         dependency: str | None = None,
+        expires_at: datetime | None = None,
         by: str | None = None,
     ) -> Schedule:
         """Send a body repeatedly: one message per tick, however many processes run.
@@ -57,6 +59,8 @@ class Scheduled(OwnQueue[T]):
                 is sent, late. "all": all are sent, the oldest first. "skip": a tick more than a minute late
                 is not sent.
             ttl: the time to live of each message; None: the queue's default.
+            expires_at: the time at which its messages expire, in place of `ttl`: a datetime with a time zone.
+                From then on its ticks send nothing.
             priority: the priority of each message, 9 (first) to 0 (last).
             headers: the headers of each message.
             key, dependency: the key and the dependency of each message; None: no key or dependency.
@@ -71,7 +75,9 @@ class Scheduled(OwnQueue[T]):
         Examples:
             >>> schedule = await orders.schedule("nightly", {"total": 0}, cron="0 3 * * *")
         """
-        options = send.send_options(None, ttl, priority, headers, key=key, dependency=dependency)
+        options = send.send_options(
+            None, ttl, priority, headers, key=key, dependency=dependency, expires_at=expires_at
+        )
         record = schedules.recurring(self._core, body, Rule.of(cron, every, timezone, missed), options)
         return await self._broker._run(schedules.schedule(self._core, name, record, by))
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from rq_dlq.asyncio.results import SentForResult
 from rq_dlq.client.task_function import arguments_of
 from rq_dlq.core.sending import send
-from rq_dlq.core.sessions.chain import Link
+from rq_dlq.core.sending.packing import Link
 from rq_dlq.errors import InvalidInput
 from rq_dlq.errors.guesses import Answering, answering
 from rq_dlq.values.codec import DEFAULT_PRIORITY
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Mapping
+    from datetime import datetime
 
     from rq_dlq.asyncio.queue import Queue
     from rq_dlq.client.task_function import TaskFunction
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)  # for an `async def`, a coroutine, in all type checkers
 V = TypeVar("V")
+_IN_PLACE_OF = {"delay": "at", "at": "delay", "ttl": "expires_at", "expires_at": "ttl"}
 _NOT_GIVEN: Any = ...  # None is a value that a later call may pass
 
 
@@ -159,20 +162,23 @@ class Task(Answering, Generic[P, R_co]):
         key: str | None = _NOT_GIVEN,
         dependency: str | None = _NOT_GIVEN,
         result: bool = _NOT_GIVEN,
+        at: datetime | None = _NOT_GIVEN,
+        expires_at: datetime | None = _NOT_GIVEN,
     ) -> Task[P, R_co]:
         """The same task with options of `Queue.send`, which its `send` and `send_many` use.
 
         Options given before stay, unless they are given again.
 
         Args:
-            id, delay, ttl, priority, headers, persistent, new, key, dependency, result: as in
-                `Queue.send`.
+            id, delay, ttl, priority, headers, persistent, new, key, dependency, result, at, expires_at: as
+                in `Queue.send`. `at` replaces a `delay` given before, and the other way round; so do
+                `expires_at` and `ttl`.
 
         Returns:
             The task with these options; this one stays as it is.
 
         Raises:
-            InvalidInput: a duration is not valid, or the headers contain the task's own header.
+            InvalidInput: a duration or a time is not valid, or the headers contain the task's own header.
 
         Examples:
             >>> @broker.task
@@ -193,14 +199,22 @@ class Task(Answering, Generic[P, R_co]):
             "key": key,
             "dependency": dependency,
             "result": result,
+            "at": at,
+            "expires_at": expires_at,
         }
         given = {name: value for name, value in now.items() if value is not _NOT_GIVEN}
-        return (self._plain or self)._with({**self._given, **given})
+        kept = {name: value for name, value in self._given.items() if _IN_PLACE_OF.get(name) not in given}
+        return (self._plain or self)._with({**kept, **given})
 
     def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Link:
         body = self._function.body(args, kwargs)
         options = self._function.saying(self._options, args, kwargs, self._given)
         return Link(self._queue._core, body, self._id, options)
+
+    def _child(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Link:
+        """A call as a gather sends it: its result is kept, unless the sender says otherwise."""
+        link = self._call(args, kwargs)
+        return link._replace(options=replace(link.options, result=self._given.get("result", True)))
 
     def _link(self, call: object) -> Link:
         """A call as an ack sends it: a tuple of its arguments, or a mapping by their names."""
@@ -221,4 +235,6 @@ def _options_of(function: TaskFunction, given: Mapping[str, Any]) -> SendOptions
         key=given.get("key"),
         dependency=given.get("dependency"),
         result=given.get("result", function.result),
+        at=given.get("at"),
+        expires_at=given.get("expires_at"),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from rq_dlq.cli import _version
 from rq_dlq.cli._context import Commands
-from rq_dlq.values.version import OLDEST_READER, OLDEST_SERVER, __version__
 
 SENTENCES = {
     "acl": "Print the ACL line of a role for Redis.",
@@ -15,11 +15,14 @@ SENTENCES = {
     "dlq": "Read, redrive and remove dead letters.",
     "doctor": "Check whether the server is fit for queues.",
     "error": "Explain an error: its cause, and what to do.",
+    "gather": "Show gathers: messages that wait until others have ended.",
     "key": "Show the keys by which a queue orders or limits messages.",
+    "load": "Load the library of this version into Redis, and list those of other versions.",
     "maintain": "Maintain the queues of the namespace.",
     "mcp": "Give an assistant read-only access to queues and dead letters.",
     "metrics": "Print metrics of all queues for Prometheus, or serve them.",
     "msg": "Read and manage messages, by their ids or by a condition.",
+    "outbox": "Send what programs wrote to an outbox, a table of their database.",
     "peek": "Show the next messages of a queue, without claiming them.",
     "policy": "Set the policies of queues: redelivery, dead letters, expiry.",
     "queue": "Show, pause, empty and delete queues.",
@@ -37,11 +40,10 @@ SENTENCES = {
     sentences=SENTENCES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(
-    __version__,
-    message=f"%(prog)s %(version)s, for Redis {'.'.join(map(str, OLDEST_SERVER))} and newer, and Valkey; "
-    f"{OLDEST_READER} and newer can read its data",
-)
+@click.option(
+    "--version", is_flag=True, expose_value=False, callback=_version.tell,
+    help="Show the version and exit; after --url, or with $RQ_DLQ_URL, also how that server runs its verbs.",
+)  # fmt: skip
 def main() -> None:
     """Queues on Redis, with redelivery and dead letters done right.
 

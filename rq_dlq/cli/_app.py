@@ -1,4 +1,4 @@
-"""Imports the app that `rq-dlq worker` runs."""
+"""Imports the app that `rq-dlq worker` or `rq-dlq outbox` runs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import FrameType, ModuleType
+from typing import TYPE_CHECKING
 
 import rq_dlq
 from rq_dlq import asyncio
 from rq_dlq.client.broker import Broker
 from rq_dlq.errors import ConfigurationError
+from rq_dlq.outbox.ledger import Relayed
 from rq_dlq.worker.importing import GUARD, importing
+
+if TYPE_CHECKING:
+    from rq_dlq.cli._context import Context
+    from rq_dlq.client.base import BrokerBase
 
 logger = logging.getLogger("rq_dlq.worker")
 OURS = str(Path(rq_dlq.__file__).parent)
@@ -38,25 +44,53 @@ def load(app: str, seconds: float) -> Broker | asyncio.Broker:
         ConfigurationError: the object does not exist or is not a broker, or the import fails, runs a worker
             or reaches the time limit.
     """
-    name, _, attribute = app.partition(":")
-    if not name:
-        raise ConfigurationError(f"{app!r} names no module: pass MODULE:BROKER, such as shop:broker")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    found: object = _module(name, seconds)
-    for part in (attribute or "broker").split("."):
-        if not hasattr(found, part):
-            raise ConfigurationError(f"{name} has no {part!r}: name its broker, {name}:BROKER")
-        found = getattr(found, part)
+    found = _named(app, seconds, "broker")
     if not isinstance(found, Broker | asyncio.Broker):
         raise ConfigurationError(f"{app} is of type {type(found).__name__}, not a Broker of rq_dlq")
     return found
 
 
-def _module(name: str, seconds: float) -> ModuleType:
+def load_outbox(app: str, seconds: float) -> Relayed:
+    """Import the app; returns the outbox that MODULE:OUTBOX names. The rest is as in `load`."""
+    found = _named(app, seconds, "outbox")
+    if not isinstance(found, Relayed):
+        raise ConfigurationError(f"{app} is of type {type(found).__name__}, not an Outbox of rq_dlq")
+    return found
+
+
+def agree(context: Context, broker: BrokerBase, app: str) -> None:
+    """Check that the app uses the options. It gets them from the environment, but its code may set others.
+
+    Raises:
+        ConfigurationError: the app sets a URL or namespace, and the option has another one.
+    """
+    url, namespace = broker.settings.url, broker.settings.namespace
+    if context.url and (url or context.url) != context.url:
+        raise ConfigurationError(f"{app} sets its own URL, {broker.url}: leave out --url")
+    if context.namespace and namespace != context.namespace:
+        raise ConfigurationError(f"{app} sets its own namespace, {namespace}: leave out --namespace")
+
+
+def _named(app: str, seconds: float, what: str) -> object:
+    """The object that MODULE:NAME names; `what` it is, and its name if there is none."""
+    name, _, attribute = app.partition(":")
+    word = what.upper()
+    if not name:
+        raise ConfigurationError(f"{app!r} names no module: pass MODULE:{word}, such as shop:{what}")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    found: object = _module(name, seconds, word)
+    for part in (attribute or what).split("."):
+        if not hasattr(found, part):
+            raise ConfigurationError(f"{name} has no {part!r}: name its {what}, {name}:{word}")
+        found = getattr(found, part)
+    return found
+
+
+def _module(name: str, seconds: float, word: str) -> ModuleType:
     if "/" in name or name.endswith(".py"):
         dotted = name.removesuffix(".py").replace("/", ".").strip(".")
-        raise ConfigurationError(f"{name} is a path: pass the module, {dotted}:BROKER")
+        raise ConfigurationError(f"{name} is a path: pass the module, {dotted}:{word}")
     try:
         with importing(name), _at_most(name, seconds):
             return import_module(name)
@@ -69,21 +103,21 @@ def _module(name: str, seconds: float) -> ModuleType:
     except Exception as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{name}.".startswith(f"{missing}."):
-            message = (
-                f"there is no module {missing!r} in {Path.cwd()} or on Python's path: {_advice(missing)}"
-            )
+            advice = _advice(missing, word)
+            message = f"there is no module {missing!r} in {Path.cwd()} or on Python's path: {advice}"
         else:
             place = "" if isinstance(error, SyntaxError) else f" ({_place(error)})"  # its text has the place
             message = f"{name} cannot be imported: {type(error).__name__}: {error}{place}"
         raise ConfigurationError(message) from error
 
 
-def _advice(missing: str) -> str:
+def _advice(missing: str, word: str) -> str:
     """Advice for a user who may have typed a dot instead of the colon, or the name of a queue."""
     module, _, attribute = missing.rpartition(".")
     if hasattr(sys.modules.get(module), attribute):
         return f"pass {module}:{attribute}"
-    return "pass the Python module that has the broker; -q NAME chooses a queue"
+    more = "; -q NAME chooses a queue" if word == "BROKER" else ""
+    return f"pass the Python module that has the {word.lower()}{more}"
 
 
 @contextmanager

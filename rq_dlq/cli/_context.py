@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from rq_dlq.cli._show import Output
     from rq_dlq.client.broker import Broker
+    from rq_dlq.client.settings import BrokerSettings
 
 FAILED, USAGE, UNREACHABLE, PART_WAY, INTERRUPTED = 1, 2, 3, 4, 130
 CANNOT_WRITE = {errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
@@ -41,6 +42,7 @@ class Context:
     Modules that `--help` does not need are imported when they are used.
 
     Attributes:
+        settings: those of a host program, such as a Django project; None: there is none.
         opened: the resources to close when the command ends.
     """
 
@@ -48,7 +50,12 @@ class Context:
     namespace: str | None = None
     verbose: int = 0
     log_format: str = "text"
+    settings: BrokerSettings | None = None
     opened: ExitStack = field(default_factory=ExitStack)
+
+    def __post_init__(self) -> None:
+        if self.settings is not None:
+            self.url, self.namespace = self.settings.url, self.settings.namespace
 
     @cached_property
     def output(self) -> Output:
@@ -62,8 +69,15 @@ class Context:
         """The broker that the options describe."""
         from rq_dlq.client.broker import Broker  # noqa: PLC0415
 
+        return self.opened.enter_context(Broker(settings=self.broker_settings))
+
+    @property
+    def broker_settings(self) -> BrokerSettings:
+        """The settings of that broker."""
+        from rq_dlq.client.settings import BrokerSettings  # noqa: PLC0415
+
         options: dict[str, Any] = {} if self.namespace is None else {"namespace": self.namespace}
-        return self.opened.enter_context(Broker(self.url, **options))
+        return replace(self.settings or BrokerSettings(), url=self.url, **options)
 
 
 pass_context = click.make_pass_decorator(Context)

@@ -47,7 +47,7 @@ class Happened(msgspec.Struct, frozen=True):
     cause: Failed
 
     def line(self) -> str:
-        """The stored form (lua/lib/remember.lua)."""
+        """The stored form (lua/history.lua, remember)."""
         consumer = msgspec.json.encode(self.consumer).decode() if self.consumer else ""
         cells = (self.event, ms(self.at), self.delivery, round(self.delay * 1000), consumer)
         return "\t".join((*map(str, cells), Cause(**msgspec.structs.asdict(self.cause)).cells()))
@@ -103,7 +103,7 @@ _COPIED = (
     *_COUNTS,
     "untried",
 )
-_LAST = 1 << 42  # milliseconds: no time is later (lua/lib/state.lua)
+_LAST = 1 << 42  # milliseconds: no time is later (lua/state.lua)
 
 
 def exported(row: Row, letter: Received[Any]) -> Exported:

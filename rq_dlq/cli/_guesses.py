@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rq_dlq.errors.guesses import table
+from rq_dlq.errors.words import table
 
 COMMANDS: Mapping[str, Mapping[str, str]] = {
     "rq-dlq": table(
@@ -87,7 +87,7 @@ OPTIONS: Mapping[str, str] = table(
         "--broker --connection --host --port --redis --redis-url --server -b -h -u",
     ),
     ("name the app first: rq-dlq worker MODULE:BROKER", "--app -A"),
-    ("`rq-dlq send QUEUE --delay 5m` sends for later", "--at --countdown --defer --eta --in"),
+    ("`rq-dlq send QUEUE --delay 5m` sends for later", "--countdown --defer --eta --in"),
     ("`rq-dlq send QUEUE --ttl 1h` sends messages that expire", "--expires --expiration"),
     ("the format of data is -o json", "--format --json"),
     ("--yes skips the confirmation", "--force --no-input --no-prompt -f -y"),

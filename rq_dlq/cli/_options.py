@@ -161,6 +161,15 @@ def end(ctx: click.Context, param: click.Parameter, text: str | None) -> datetim
     return found.astimezone() if found is not None and found.tzinfo is None else found
 
 
+def time(ctx: click.Context, param: click.Parameter, text: str | None) -> datetime | None:
+    """The value of an option for a time; without a zone it is this machine's."""
+    try:
+        return None if text is None else datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        message = f'{text!r} is not a time: pass one such as "2026-12-24 18:00" or "2026-12-24T18:00+01:00"'
+        raise click.BadParameter(message, ctx, param) from None
+
+
 def exactly_one(what: str, *options: tuple[str, object]) -> None:
     """Check that exactly one of these options, each a name with its value, chooses `what`.
 
@@ -206,3 +215,13 @@ def part_of(
         options = f" --dependency {shlex.quote(dependency)}"
         return f"{dependency} in {queue.name}", options, queue.dependency(dependency)
     return queue.name, "", queue
+
+
+import_timeout_option = click.option(
+    "--import-timeout",
+    callback=seconds(),
+    default="1m",
+    metavar="SPAN",
+    show_default=True,
+    help="The longest time for importing the app.",
+)

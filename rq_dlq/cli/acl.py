@@ -8,7 +8,7 @@ from contextlib import closing
 import click
 
 from rq_dlq._redis import FAIL_FAST
-from rq_dlq._redis.acl import READS, acl_line
+from rq_dlq._redis.acl import BOTH, FUNCTIONS, OLD, acl_line
 from rq_dlq._redis.roles import ROLES
 from rq_dlq.cli._context import Command, Context, pass_context
 from rq_dlq.client.durability import DURABILITIES
@@ -37,27 +37,42 @@ login as this user is not possible until you add one: `>secret`, or `#` and its 
 )  # fmt: skip
 @click.option(
     "--redis-6/--redis-7", "old", default=None,
-    help="For Redis 6.2, which has no read-only keys, or for Redis 7 and Valkey; by default for the server "
-    "of --url or $RQ_DLQ_URL, and without one for Redis 7.",
+    help="For Redis 6.2, which has no read-only keys, no selectors and no functions, or for Redis 7 and "
+    "Valkey; by default for the server of --url or $RQ_DLQ_URL, and without one for Redis 7.",
+)  # fmt: skip
+@click.option(
+    "--functions-only", is_flag=True,
+    help="Without the rights to run and load scripts. Then no program works before `rq-dlq load` has loaded "
+    "the library of its version.",
 )  # fmt: skip
 @pass_context
 def acl(
-    context: Context, role: str, user: str | None, queue: str, durability: str, *, old: bool | None
+    context: Context,
+    role: str,
+    user: str | None,
+    queue: str,
+    durability: str,
+    *,
+    old: bool | None,
+    functions_only: bool,
 ) -> None:
     """Print the ACL line of a role."""
-    if old is None:
-        old = _is_old(context)
+    if old and functions_only:
+        raise click.UsageError("Redis 6.2 has no functions: pass --redis-6 or --functions-only")
+    if old is None and (old := _is_old(context)) and functions_only:
+        raise click.UsageError("that server has no functions: leave out --functions-only, or pass --redis-7")
+    ways = OLD if old else FUNCTIONS if functions_only else BOTH
     namespace = BrokerSettings().namespace if context.namespace is None else context.namespace
-    reads = "~" if old else READS
-    line = acl_line(ROLES[role], user or role, namespace, queue, durability, reads=reads)
+    name = role if user is None else user
+    line = acl_line(ROLES[role], name, namespace, queue, durability, ways=ways)
     if context.output.format == "table":
         click.echo(line)
     else:
-        context.output.record({"role": role, "user": user or role, "line": line})
-    if old and READS in acl_line(ROLES[role], user or role, namespace, queue, durability):
+        context.output.record({"role": role, "user": name, "line": line})
+    if old:
         context.output.say(
-            "on Redis 6.2 this user can also write keys that it only needs to read: the policies of all "
-            "queues"
+            "on Redis 6.2 this user can also write keys that it only needs to read, and change the policies "
+            "and the names of all queues by any command"
         )
 
 

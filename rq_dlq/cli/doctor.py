@@ -35,10 +35,14 @@ STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
     help="With --durability replicated: how many replicas must confirm.",
 )
 @click.option("--queue", default="doctor", help="Check the user's rights on this queue, without changes.")
+@click.option(
+    "--repair", is_flag=True,
+    help="Make the lists of queues and aliases anew from the queues, if something else is in their place.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
 @pass_context
 def doctor(
-    context: Context, durability: Durability, replicas: int | None, queue: str, *, as_json: bool
+    context: Context, durability: Durability, replicas: int | None, queue: str, *, repair: bool, as_json: bool
 ) -> None:
     """Check whether the server is fit for queues.
 
@@ -53,7 +57,7 @@ def doctor(
     reached = True
     with context.output.stderr.status("checking the server"):
         try:
-            checks += examine(Broker(settings=settings), queue)
+            checks += examine(Broker(settings=settings), queue, mends=repair)
         except RqDlqError as error:
             checks.append(Check("server", "fail", sentence(error)))
             reached = False

@@ -196,7 +196,7 @@ def move(context: Context, /, name: str, *, to: str, **chosen: Any) -> None:
     They keep their ids and their histories.
     """
     used(context, to)
-    what, known = f"Move {{}} of {{}} to {to}", f"{to} already has the id, or "
+    what, known = f"Move {{}} of {{}} to {to}", f"{to} already has the id or is full, or "
     _change(context, name, chosen, Found.move, to, what=what, done="moved", known=known)
 
 
@@ -209,7 +209,7 @@ def copy(context: Context, /, name: str, *, to: str, **chosen: Any) -> None:
     The copies have the same ids; their counts begin at 0.
     """
     used(context, to)
-    what, known = f"Copy {{}} of {{}} to {to}", f"{to} already has the id, or "
+    what, known = f"Copy {{}} of {{}} to {to}", f"{to} already has the id or is full, or "
     _change(context, name, chosen, Found.copy, to, what=what, done="copied", known=known)
 
 

@@ -11,12 +11,14 @@ import msgspec
 from rq_dlq.cli import _show
 from rq_dlq.cli._completion import queues
 from rq_dlq.cli._context import Context, Failure, Group, pass_context
-from rq_dlq.cli._options import by_option, exactly_one, pairs, queue_argument
+from rq_dlq.cli._options import by_option, exactly_one, pairs, queue_argument, time
 from rq_dlq.cli.queues import schedules_of, used
 from rq_dlq.core.schedules.schedule import USUAL_ZONE, Missed
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_JSON
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rq_dlq.client.queue import Queue
 
 SCHEDULES = (
@@ -74,6 +76,12 @@ def _json(ctx: click.Context, param: click.Parameter, text: str) -> object:
 )
 @click.option("--ttl", metavar="SPAN", help="Expire messages that are still waiting after this time.")
 @click.option(
+    "--expires-at",
+    metavar="TIME",
+    callback=time,
+    help="Expire messages that are still waiting at this time, and send none from then on.",
+)
+@click.option(
     "--priority",
     type=click.IntRange(0, 9),
     default=DEFAULT_PRIORITY,
@@ -107,6 +115,7 @@ def add(
     headers: dict[str, str],
     key: str | None,
     dependency: str | None,
+    expires_at: datetime | None,
     by: str | None,
 ) -> None:
     """Send BODY, a JSON value, repeatedly.
@@ -126,6 +135,7 @@ def add(
         headers=headers,
         key=key,
         dependency=dependency,
+        expires_at=expires_at,
         by=by,
     )
     when = "is paused"

@@ -14,7 +14,7 @@ import click
 from rq_dlq.cli._completion import queues
 from rq_dlq.cli._context import PART_WAY, Command, Context, Failure, pass_context, sentence
 from rq_dlq.cli._input import READERS, Parsed, opened, stdin
-from rq_dlq.cli._options import pairs
+from rq_dlq.cli._options import pairs, time
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, Codec
@@ -50,7 +50,13 @@ class _File(click.Path):
     help="Each row is an object with the names of the first row; cells become numbers, null or text.",
 )
 @click.option("--delay", metavar="SPAN", help='Deliver only after this time: "5s", "1h30m".')
+@click.option(
+    "--at", metavar="TIME", callback=time, help='Deliver at this time: "2026-12-24 18:00", "…+01:00".'
+)
 @click.option("--ttl", metavar="SPAN", help="Expire messages that are still waiting after this time.")
+@click.option(
+    "--expires-at", metavar="TIME", callback=time, help="Expire messages that are still waiting at this time."
+)
 @click.option(
     "--priority",
     type=click.IntRange(0, 9),

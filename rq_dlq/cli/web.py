@@ -164,8 +164,7 @@ def _hosts(names: tuple[str, ...]) -> frozenset[str]:
 def _awaiting(context: Context) -> Any:
     from rq_dlq.asyncio import Broker  # noqa: PLC0415
 
-    options: dict[str, Any] = {} if context.namespace is None else {"namespace": context.namespace}
-    return Broker(context.url, **options)
+    return Broker(settings=context.broker_settings)
 
 
 def _user(header: str | None) -> Any:

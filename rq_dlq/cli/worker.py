@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rq_dlq.cli import _reports
-from rq_dlq.cli._app import load
+from rq_dlq.cli._app import agree, load
 from rq_dlq.cli._context import Command, Context, pass_context
 from rq_dlq.cli._health import health_options, metrics_of
 from rq_dlq.cli._logs import log_times
-from rq_dlq.cli._options import log_format_option, seconds
+from rq_dlq.cli._options import import_timeout_option, log_format_option
 from rq_dlq.cli._processes import Supervisor, environment, worker_command
 from rq_dlq.cli._unread import ending_unread
 from rq_dlq.cli._watch import watching
 from rq_dlq.core.processes.processes import maintainers
-from rq_dlq.errors import ConfigurationError
 from rq_dlq.telemetry import json_logs
 from rq_dlq.telemetry.health import announced
 from rq_dlq.worker import Worker
@@ -33,8 +32,6 @@ from rq_dlq.worker import Worker
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from rq_dlq import asyncio
-    from rq_dlq.client.broker import Broker
     from rq_dlq.telemetry.health import Address
     from rq_dlq.worker.stopping import Stop
 
@@ -134,14 +131,7 @@ class _Worker(Command):
     metavar="DIR",
     help="Restart when a Python file in this directory changes (needs the `watch` extra).",
 )
-@click.option(
-    "--import-timeout",
-    callback=seconds(),
-    default="1m",
-    metavar="SPAN",
-    show_default=True,
-    help="The longest time for importing the app.",
-)
+@import_timeout_option
 @health_options
 @log_format_option
 @click.option("--until-eof", is_flag=True, hidden=True, help="Stop when stdin ends: the parent is gone.")
@@ -174,7 +164,7 @@ def worker(
     log_times(context.verbose, context.log_format)
     os.environ.update(environment(context))  # read by the app, which is imported next
     broker = load(app, import_timeout)
-    _agree(context, broker, app)
+    agree(context, broker, app)
     if context.log_format == "json":
         json_logs.instrument(broker)
     chosen = _queues(queues, [handler.queue.name for handler in broker._handlers])
@@ -201,19 +191,6 @@ def worker(
         announced(run.vitals, address=health, heartbeat_file=heartbeat_file, pages=pages),
     ):
         run.run()
-
-
-def _agree(context: Context, broker: Broker | asyncio.Broker, app: str) -> None:
-    """Check that the app uses the options. It gets them from the environment, but its code may set others.
-
-    Raises:
-        ConfigurationError: the app sets a URL or namespace, and the option has another one.
-    """
-    url, namespace = broker.settings.url, broker.settings.namespace
-    if context.url and (url or context.url) != context.url:
-        raise ConfigurationError(f"{app} sets its own URL, {broker.url}: leave out --url")
-    if context.namespace and namespace != context.namespace:
-        raise ConfigurationError(f"{app} sets its own namespace, {namespace}: leave out --namespace")
 
 
 def _end_in_time(stop: Stop) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq._redis import Retries, masked
-from rq_dlq._scripts import SCRIPTS, Scripts
+from rq_dlq._scripts import JOINED, Joined
 from rq_dlq.client.handlers import Handler, Lifespan, check_lifespan
 from rq_dlq.client.settings import BrokerSettings, known_url, retries_of
 from rq_dlq.core.batches.by_hand import HandClaims
@@ -44,13 +44,13 @@ class BrokerBase(Answering):
         *,
         settings: BrokerSettings | None = None,
         pool: Any = None,
-        scripts: Scripts = SCRIPTS,
+        verbs: Joined = JOINED,
         retries: Retries | None = None,
         **options: Any,
     ) -> None:
         self.settings = settings or _settings(url, options)
         self._pool = pool
-        self._scripts = scripts
+        self._verbs = verbs
         self._retries = retries or retries_of(self.settings.patience)
         self._ids = Ids()
         self._senders = Senders()
@@ -178,7 +178,7 @@ class BrokerBase(Answering):
             )
             raise ConfigurationError(message)
         settings = replace(self.settings, url=self._known_url)
-        twin = kind(settings=settings, scripts=self._scripts, retries=retries)
+        twin = kind(settings=settings, verbs=self._verbs, retries=retries)
         twin._observers = self._observers
         if self._known_url is None:
             vars(twin)["_embedded"] = self._embedded  # without a URL, so that the twin can restart it as well
@@ -188,7 +188,7 @@ class BrokerBase(Answering):
         """The arguments of the connections; `revive` restarts an embedded server that died."""
         return {
             "url": self._address(),
-            "scripts": self._scripts,
+            "verbs": self._verbs,
             "pool": self._pool,
             "revive": None if self._known_url else _ensure,
         }

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from rq_dlq.client.arguments import work_of
 from rq_dlq.client.dependency import DependencyOfAll
+from rq_dlq.client.gather import Gather
+from rq_dlq.client.links import link_of
 from rq_dlq.client.own import OwnBroker
 from rq_dlq.client.policies import Policies
 from rq_dlq.client.queue import Queue
@@ -14,6 +16,8 @@ from rq_dlq.client.task import Task
 from rq_dlq.client.task_function import TaskFunction
 from rq_dlq.client.tasks import Running, register, rule_of
 from rq_dlq.core.claiming import cut_off
+from rq_dlq.core.gathers import reading
+from rq_dlq.core.gathers.gather import gather_of
 from rq_dlq.core.looking import audit, overview
 from rq_dlq.core.processes import processes
 from rq_dlq.core.queues import calls as queue_calls
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.policy import Declared
     from rq_dlq.values.durations import Duration
+    from rq_dlq.values.gathered import GatherStatus
     from rq_dlq.values.process import ProcessReport
 
 P = ParamSpec("P")
@@ -57,7 +62,7 @@ class Broker(OwnBroker):
         settings: all other settings, such as the durability; its fields can also be passed as keyword
             arguments.
         pool: a redis-py connection pool to use instead of a URL (such a broker cannot be pickled).
-        scripts: the Lua scripts; tests pass scripts with another clock.
+        verbs: the Lua; tests pass verbs with another clock.
         retries: instead of the setting `patience`; tests and workers pass them.
         options: fields of `BrokerSettings`, instead of `settings`.
 
@@ -100,7 +105,7 @@ class Broker(OwnBroker):
             connections.route()
             if checked:
                 versions = connections.everywhere(self.settings.check_server)
-                connections.scripts = self._scripts.for_server(min(versions.values()))
+                connections.fit(min(versions.values()))
                 if self.settings.durability != "memory":
                     connections.guard_by(self.settings.check_server)
         except BaseException:
@@ -266,6 +271,48 @@ class Broker(OwnBroker):
             2
         """
         return DependencyOfAll(dependency, self)
+
+    def gather(self, *, then: tuple[Any, Any], within: Duration = "1d") -> Gather:
+        """A gather: when all of a number of messages have ended, another one is delivered.
+
+        Args:
+            then: that message: a pair of a queue and a body, or of a task and its arguments, as in
+                `Delivery.ack`. A `Message` as the body, and the task's `options`, say more.
+            within: how long it waits at most; then it is delivered although children are open.
+
+        Returns:
+            The gather, a context manager whose block sends the children.
+
+        Raises:
+            InvalidInput: `then` is not such a pair, or has a delay or a ttl; or `within` is not valid.
+            InvalidMessage: the arguments do not fit the task.
+
+        Examples:
+            >>> with broker.gather(then=(mails, {"to": "anna"}), within="1h") as gather:
+            ...     sent = gather.send(orders, {"total": 7.0})
+        """
+        return Gather(self, gather_of(link_of(then, self), within))
+
+    def gathers(self, *, queue: str | None = None) -> list[GatherStatus]:
+        """The gathers whose `then` waits for their children.
+
+        Args:
+            queue: only those with their `then` in this queue; None: all.
+
+        Returns:
+            The gathers, the oldest first.
+
+        Raises:
+            InvalidName: it is not a valid name.
+
+        Examples:
+            >>> with broker.gather(then=(mails, {"to": "anna"})) as gather:
+            ...     sent = gather.send(orders, {"total": 7.0})
+            >>> [(one.queue, one.open) for one in broker.gathers()]
+            [('mails', 1)]
+        """
+        named = None if queue is None else self.settings.naming.resolve(queue).family
+        return self._run(reading.all_statuses(self.settings.namespace, named))
 
     def queues(self) -> list[str]:
         """The sorted names of all queues that were ever used.

@@ -8,24 +8,27 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq.client.links import links_of
+from rq_dlq.core.gathers import reading
 from rq_dlq.core.results.results import results_of
 from rq_dlq.core.sessions import chain
 from rq_dlq.core.settling import progress, settle
 from rq_dlq.core.settling.held import held_or_raise
 from rq_dlq.errors import LeaseLost, Poison, Redeliver
+from rq_dlq.errors.guesses import refuse
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.forks import this_process
 from rq_dlq.values.leased import Lease, Leased
 from rq_dlq.values.settlement import Settlement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
-    from typing import Self
+    from typing import Never, Self
 
     from rq_dlq.client.queue import Queue
     from rq_dlq.core.claiming.consume import Consuming
     from rq_dlq.core.steps.step import Steps
+    from rq_dlq.values.gathered import GatheredChild
     from rq_dlq.values.message import Row
 
 T = TypeVar("T")
@@ -104,10 +107,12 @@ class Delivery(Leased[T]):
         left = self._time_to_live(time.monotonic())
         return None if left == inf else max(0.0, left)
 
-    def ack(self, *, send: Iterable[tuple[Any, Any]] = (), result: Any = None) -> Settlement:
+    def ack(
+        self, *, send: Iterable[tuple[Any, Any]] = (), result: Any = None, **unknown: Never
+    ) -> Settlement:
         """Report success: the message is removed; in a loop of `Queue.consume`, by the loop's next step.
 
-        With `send` the ack is made at once, in one script with all that it sends: both are done, or neither.
+        With `send` the ack is made at once, in one call with all that it sends: both are done, or neither.
         If its outcome is unknown, the next `ack` repeats it as it was, and does nothing twice.
 
         Args:
@@ -117,6 +122,7 @@ class Delivery(Leased[T]):
                 share a hash tag.
             result: the value that `Queue.result` returns: a JSON value or bytes, at most 64 kB. It is ignored
                 if the message was sent without `result=True`, to a queue without `results`.
+            unknown: no other arguments; the error for one of another library names ours.
 
         Returns:
             The outcome; "deferred" if this delivery is the last one that such a loop yielded.
@@ -138,6 +144,8 @@ class Delivery(Leased[T]):
             >>> settlement.outcome, stats.ready
             ('acked', 1)
         """
+        if unknown:
+            refuse(self.ack, unknown)
         self._returned = result
         results = results_of([self])
         links = links_of(send, self._queue._broker) if send else []
@@ -149,8 +157,38 @@ class Delivery(Leased[T]):
                 return Settlement(self.id, "deferred")
         return self._settle(settle.ack(self._queue._core, [self._held], results))
 
+    @property
+    def gathered(self) -> Mapping[str, GatheredChild]:
+        """The children of the gather whose `then` this message is, by their ids, in the order of their ids.
+
+        It is read anew each time, with the results of the children. The ends are there as long as this
+        message is, the results as long as the queues of the children keep them.
+
+        Raises:
+            InvalidInput: the message is not the `then` of a gather.
+            BrokerUnavailable: the server does not answer.
+            MissingRights: the Redis user may not read the results of a queue.
+
+        Examples:
+            >>> with broker.gather(then=(mails, {"to": "anna"})) as gather:
+            ...     sent = gather.send(orders, {"total": 7.0}, id="order-42", priority=9)
+            >>> (delivery,) = orders.claim()
+            >>> settlement = delivery.ack(result="paid")
+            >>> nothing = orders.claim(wait="10ms")
+            >>> (then,) = mails.claim()
+            >>> children = then.gathered
+            >>> {id: (child.end, child.value) for id, child in children.items()}
+            {'order-42': ('acked', 'paid')}
+        """
+        return self._queue._run(reading.gathered(self._queue._core, self))
+
     def nack(
-        self, error: BaseException | str | None = None, *, delay: Duration | None = None, charge: bool = True
+        self,
+        error: BaseException | str | None = None,
+        *,
+        delay: Duration | None = None,
+        charge: bool = True,
+        **unknown: Never,
     ) -> Settlement:
         """Report failure: the policy decides whether the message is redelivered or dead.
 
@@ -158,6 +196,7 @@ class Delivery(Leased[T]):
             error: the exception, or a reason in words; it is added to the message's history.
             delay: time until the redelivery; None: the policy's delay.
             charge: False: the failure does not count against the message's budget.
+            unknown: no other arguments; the error for one of another library names ours.
 
         Returns:
             The outcome, and the delay of a redelivery.
@@ -172,6 +211,8 @@ class Delivery(Leased[T]):
             >>> settlement.outcome, settlement.delay
             ('redelivered', 10.0)
         """
+        if unknown:
+            refuse(self.nack, unknown)
         steps = settle.nack(
             self._queue._core, [self._held], error, delay=delay, charge=charge, values=self._values
         )
@@ -198,13 +239,14 @@ class Delivery(Leased[T]):
         steps = settle.poison(self._queue._core, [self._held], error, values=self._values)
         return self._settle(steps, error)
 
-    def release(self, *, delay: Duration | None = None, begun: bool = True) -> Settlement:
+    def release(self, *, delay: Duration | None = None, begun: bool = True, **unknown: Never) -> Settlement:
         """Return the message unprocessed: not charged, ready immediately, at its old position.
 
         Args:
             delay: time until it is ready; None: no delay.
             begun: False: processing had not begun, so this delivery is not an attempt (`attempt`,
                 `redelivered`).
+            unknown: no other arguments; the error for one of another library names ours.
 
         Returns:
             The outcome.
@@ -219,6 +261,8 @@ class Delivery(Leased[T]):
             >>> settlement.outcome
             'released'
         """
+        if unknown:
+            refuse(self.release, unknown)
         steps = settle.release(self._queue._core, [self._held], begun=begun, delay=delay)
         return self._settle(steps)
 
@@ -248,13 +292,14 @@ class Delivery(Leased[T]):
             self._told = now
             self._queue._run(progress.progress(self._queue._core, self, part, text))
 
-    def extend(self, lease: Duration | None = None) -> datetime:
+    def extend(self, lease: Duration | None = None, **unknown: Never) -> datetime:
         """Restart the lease. All messages of a claim share one lease.
 
         A worker extends leases automatically. In a handler this makes the lease end later, never sooner.
 
         Args:
             lease: its length from now; None: the queue's lease.
+            unknown: no other arguments; the error for one of another library names ours.
 
         Returns:
             When the lease now ends (UTC).
@@ -269,6 +314,8 @@ class Delivery(Leased[T]):
             >>> delivery.extend("5m") > before
             True
         """
+        if unknown:
+            refuse(self.extend, unknown)
         self._refuse_if_deferred()
         core = self._queue._core
         span = core.lease if lease is None else milliseconds(lease, name="lease", minimum=1)

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from rq_dlq.client.arguments import work_of
-from rq_dlq.core.sending.packing import own_options
+from rq_dlq.core.sending.packing import Link, own_options
 from rq_dlq.core.sending.send import PLAIN
-from rq_dlq.core.sessions.chain import Link
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import shown
 from rq_dlq.values.message import Message
@@ -27,10 +26,11 @@ def links_of(send: Iterable[Any], broker: BrokerBase) -> list[Link]:
     given: Any = send  # as users pass it
     if not isinstance(given, Iterable) or isinstance(given, str | bytes | Mapping):
         raise _not_pairs(send)
-    return [_link(pair, broker) for pair in send]
+    return [link_of(pair, broker) for pair in send]
 
 
-def _link(pair: Any, broker: BrokerBase) -> Link:
+def link_of(pair: Any, broker: BrokerBase) -> Link:
+    """One of them; see `links_of`."""
     given: object = pair
     cells = cast("Sequence[Any]", pair if isinstance(pair, tuple | list) else ())
     try:

@@ -19,13 +19,15 @@ from rq_dlq.core.claiming import claim, cut_off
 from rq_dlq.core.claiming.consume import Consuming
 from rq_dlq.core.queues import queue
 from rq_dlq.core.sending import send
-from rq_dlq.errors.guesses import answering
+from rq_dlq.errors.guesses import answering, refuse
 from rq_dlq.values.cached import cached_property
 from rq_dlq.values.codec import DEFAULT_PRIORITY
 from rq_dlq.values.durations import Duration, milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
+    from datetime import datetime
+    from typing import Never
 
     from rq_dlq.client.broker import Broker
     from rq_dlq.core.queues.queue import QueueState
@@ -97,6 +99,9 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
         key: str | None = None,
         dependency: str | None = None,
         result: bool = False,
+        at: datetime | None = None,
+        expires_at: datetime | None = None,
+        **unknown: Never,
     ) -> Sent:
         """Send a message.
 
@@ -120,13 +125,19 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
                 never changes; None: no dependency. A queue with a `breaker` counts failures by it.
             result: True: keep the handler's return value, for `Sent.result` and `Queue.result`. A queue with
                 `results` keeps it for all messages.
+            at: the time of the first delivery, a datetime with a time zone, in place of `delay`; None: no
+                delay. One that has passed, by the server's clock, means now.
+            expires_at: the time at which the message expires, in place of `ttl`; None: as `ttl` says. One
+                that has passed is refused.
+            unknown: no other arguments; the error for one of another library names ours.
 
         Returns:
             The message's id; `new` tells whether the message was sent, `known` the state of an earlier
             message with this id.
 
         Raises:
-            InvalidInput: an argument is not valid, or the body cannot be encoded; nothing was sent.
+            InvalidInput: an argument is not valid, the body cannot be encoded, or `expires_at` has passed;
+                nothing was sent.
             KnownId: with `new`: the queue has a message with this id; nothing was sent.
             BrokerUnavailable: the outcome is unknown; it is safe to send again with the same id.
             Unconfirmed: with durability "replicated": the message is sent, but too few replicas confirmed
@@ -139,9 +150,12 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             >>> again.new, again.known
             (False, 'scheduled')
         """
+        if unknown:
+            refuse(self.send, unknown)
         options = send.send_options(
             delay, ttl, priority, headers,
             persistent=persistent, new=new, key=key, dependency=dependency, result=result,
+            at=at, expires_at=expires_at,
         )  # fmt: skip
         sent = self._run(send.send_one(self._core, body, id, options))
         asks = result or self._core.given.get("results")  # not by `asks_result`: one call less for each send
@@ -160,6 +174,9 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
         key: str | None = None,
         dependency: str | None = None,
         result: bool = False,
+        at: datetime | None = None,
+        expires_at: datetime | None = None,
+        **unknown: Never,
     ) -> list[Sent]:
         """Send any number of messages, a thousand per round trip.
 
@@ -169,15 +186,16 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
         Args:
             bodies: any iterable.
                 Pass a `Message` for a body with options of its own; those that follow each other and share
-                their delay and ttl go together.
-            delay, ttl, priority, headers, persistent, new, key, dependency, result: as in `send`,
-                for all of them.
+                their times go together.
+            delay, ttl, priority, headers, persistent, new, key, dependency, result, at, expires_at: as in
+                `send`, for all of them.
+            unknown: no other arguments; the error for one of another library names ours.
 
         Returns:
             The ids, in order, each as from `send`.
 
         Raises:
-            InvalidInput: an option is not valid, or a body cannot be encoded.
+            InvalidInput: an option is not valid, a body cannot be encoded, or `expires_at` has passed.
             BrokerRefused, BrokerUnavailable: some messages of the current thousand may have been sent.
             KnownId: with `new`: the queue has messages with the ids in the error. The others of that thousand
                 were sent, later messages were not.
@@ -188,14 +206,17 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             >>> orders.send_many(Message({"total": n}, id=f"order-{n}") for n in (43, 44))
             ['order-43', 'order-44']
         """
+        if unknown:
+            refuse(self.send_many, unknown)
         options = send.send_options(
             delay, ttl, priority, headers,
             persistent=persistent, new=new, key=key, dependency=dependency, result=result,
+            at=at, expires_at=expires_at,
         )  # fmt: skip
         return self._send_all(bodies, options, lambda sent: SentForResult[Any](sent, self))
 
     def claim(
-        self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None
+        self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None, **unknown: Never
     ) -> list[Delivery[T]]:
         """Claim up to `count` messages under one lease.
 
@@ -205,12 +226,13 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
         Args:
             count: 1 to 1,000. Large messages reduce it: a claim returns about half a megabyte with histories,
                 or one message. It returns at most 128 messages that were delayed, delivered before or have a
-                ttl. A shared dead-letter queue returns messages in the order of their deaths, from at most a
-                hundred queues; if its name is also a queue's, its dead letters and that queue's messages
-                alternate.
+                ttl, and at most 100 where keys have a rate or take turns (`PerKey`). A shared dead-letter
+                queue returns messages in the order of their deaths, from at most a hundred queues; if its
+                name is also a queue's, its dead letters and that queue's messages alternate.
             wait: how long to wait for the first message; None: do not wait. For a shared dead-letter queue it
                 checks a thousand queues per second.
             lease: how long the messages may be held; None: the queue's lease.
+            unknown: no other arguments; the error for one of another library names ours.
 
         Returns:
             The deliveries; an empty list if no message became ready in time.
@@ -224,6 +246,8 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             ...         print(delivery.body["total"])
             9.5
         """
+        if unknown:
+            refuse(self.claim, unknown)
         steps = claim.claim(
             self._core,
             self._by_hand,
@@ -239,7 +263,7 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             raise
 
     def consume(
-        self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None
+        self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None, **unknown: Never
     ) -> Generator[Delivery[T]]:
         """Loop over deliveries; the ack of the previous message and the next claim are one round trip.
 
@@ -262,6 +286,7 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
                 for others at most 5 ms, or for the end of one message that takes longer.
             wait: how long to wait for each next message before the loop ends; None: do not wait.
             lease: how long the messages of one claim may be held; None: the queue's lease.
+            unknown: no other arguments; the error for one of another library names ours.
 
         Yields:
             The deliveries, one by one.
@@ -279,6 +304,8 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             ...         print(delivery.id)
             order-41
         """
+        if unknown:
+            refuse(self.consume, unknown)
         consuming: Consuming[Delivery[T]] = Consuming(
             self._core,
             self._deliveries,

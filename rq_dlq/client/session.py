@@ -11,12 +11,14 @@ from rq_dlq.client.settings import count_of
 from rq_dlq.core.sending import send
 from rq_dlq.core.sending.packing import asks_result
 from rq_dlq.core.sessions import session
+from rq_dlq.errors.guesses import refuse
 from rq_dlq.values.codec import DEFAULT_PRIORITY
 from rq_dlq.values.forks import this_process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Self
+    from datetime import datetime
+    from typing import Never, Self
 
     from rq_dlq.client.delivery import Delivery
     from rq_dlq.client.queue import Queue
@@ -30,8 +32,8 @@ M = TypeVar("M")
 class Session(Generic[T]):
     """Acks and sends that take effect together, at the end of `with queue.session() as session:`.
 
-    At the end of the block, or at `commit`, one script acks all deliveries and sends all messages. If the
-    messages exceed half a megabyte together, they are staged before the script and become visible one by one
+    At the end of the block, or at `commit`, one call acks all deliveries and sends all messages. If the
+    messages exceed half a megabyte together, they are staged before that call and become visible one by one
     after it. After an error, or at `rollback`, nothing is sent and each delivery is nacked. A delivery that
     is settled individually (`delivery.poison()`) leaves the session. On Redis Cluster the queues must share a
     hash tag.
@@ -57,7 +59,7 @@ class Session(Generic[T]):
         self._process = 0  # the process that entered the block
 
     def claim(
-        self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None
+        self, count: int = 1, *, wait: Duration | None = None, lease: Duration | None = None, **unknown: Never
     ) -> list[Delivery[T]]:
         """Claim from the session's queue, like `Queue.claim`. The messages are acked at the end.
 
@@ -65,6 +67,7 @@ class Session(Generic[T]):
             count: 1 to 1,000. The session holds 1,000 deliveries at most.
             wait: how long to wait for the first message; None: do not wait.
             lease: how long the messages may be held; None: the queue's lease.
+            unknown: no other arguments; the error for one of another library names ours.
 
         Returns:
             The deliveries; an empty list if no message became ready in time.
@@ -77,6 +80,8 @@ class Session(Generic[T]):
             ...     print([order.id for order in session.claim(10, wait="1s")])
             ['order-41']
         """
+        if unknown:
+            refuse(self.claim, unknown)
         room = session.capacity_for(self._core, count_of(count))
         deliveries = self._queue.claim(room, wait=wait, lease=lease)
         self._core.claimed += deliveries
@@ -96,13 +101,18 @@ class Session(Generic[T]):
         key: str | None = None,
         dependency: str | None = None,
         result: bool = False,
+        at: datetime | None = None,
+        expires_at: datetime | None = None,
+        **unknown: Never,
     ) -> Sent:
         """Send a message at the end of the session. The other arguments are as in `Queue.send`.
 
         Args:
             queue: any queue of the same broker.
             body: the body, of that queue's type.
-            id, delay, ttl, priority, headers, persistent, key, dependency, result: as in `Queue.send`.
+            id, delay, ttl, priority, headers, persistent, key, dependency, result, at, expires_at: as in
+                `Queue.send`; the server compares the times with its clock at the commit.
+            unknown: no other arguments; the error for one of another library names ours.
 
         Returns:
             The id that the message will have; its `new` is None, since the commit decides that. Its `result`
@@ -117,10 +127,13 @@ class Session(Generic[T]):
             >>> sent, sent.new
             ('mail-2', None)
         """
+        if unknown:
+            refuse(self.send, unknown)
         target = work_of(queue, self._queue._broker)
         options = send.send_options(
             delay, ttl, priority, headers,
             persistent=persistent, key=key, dependency=dependency, result=result,
+            at=at, expires_at=expires_at,
         )  # fmt: skip
         sent = self._queue._run(session.send(self._core, target, body, id, options))
         return SentForResult[Any](sent, queue) if asks_result(target, options) else sent
@@ -134,8 +147,8 @@ class Session(Generic[T]):
         Raises:
             LeaseLost: a delivery is no longer held; nothing was done.
             CrossSlot: the queues are on different nodes of the cluster; nothing was done.
-            InvalidInput: the session sends a message under the id of a message that it acks; nothing was
-                done.
+            InvalidInput: the session sends a message under the id of a message that it acks, or the
+                `expires_at` of a message has passed; nothing was done.
             Unconfirmed: with durability "replicated": everything is done, but too few replicas confirmed it.
                 It is safe to commit again.
             BrokerUnavailable: the outcome is unknown. It is safe to commit again, which finds out.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import GenericAlias, MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import msgspec
 
 from rq_dlq.client.parameters import annotations_of, is_async, is_delivery
-from rq_dlq.core.sending.send import PLAIN
 from rq_dlq.errors import ConfigurationError, InvalidInput, InvalidMessage, UnprocessableMessage
 from rq_dlq.errors.guesses import sentence_for
 from rq_dlq.values import signature
 from rq_dlq.values.cached import cached_property
-from rq_dlq.values.codec import Codec
+from rq_dlq.values.codec import Codec, Encoded
 from rq_dlq.values.durations import shown
 from rq_dlq.values.message import Message
 from rq_dlq.values.signature import TASK
@@ -91,30 +90,48 @@ class TaskFunction:
             raise InvalidInput(f"headers {shown(others)}: pass a mapping without {TASK!r}, the task's name")
         return {TASK: self.name, **others}
 
-    def body(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> msgspec.Raw:
+    def body(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Encoded:
         """The body of a message that calls the task with these arguments.
 
         Raises:
             InvalidMessage: they do not fit the signature, or a worker could not read them.
         """
-        try:
-            bound = self._sent.bind(*args, **kwargs)
-        except TypeError as error:
-            unknown = [name for name in kwargs if name not in self._sent.parameters]
-            sentence = sentence_for(unknown, "Task.send")
-            message = f"{self} cannot be called like this: {error}; it was not sent"
-            raise InvalidMessage(f"{message}: {sentence}" if sentence else message) from None
-        data = self._codec.encode(bound.arguments)
+        arguments = self._simple(args, kwargs)
+        if arguments is None:
+            arguments = self._bound(args, kwargs)
+        data = self._codec.encode(arguments)
         try:
             self._codec.decode(data, raw=False)
         except UnprocessableMessage as error:
             message = f"the arguments do not fit {self}: {error.__cause__}; it was not sent"
             raise InvalidMessage(message) from None
-        return msgspec.Raw(data)
+        return Encoded(data)
+
+    def _simple(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The arguments of a call by their names; None: they do not fit, or only `_bound` can tell.
+
+        It takes a tenth of the time of `inspect.Signature.bind`, which has the words for errors.
+        """
+        placed, names, needed = self._names
+        if len(args) > len(placed):
+            return None
+        found = dict(zip(placed, args, strict=False))
+        if kwargs:
+            found.update((name, kwargs[name]) for name in names if name in kwargs)
+        return found if len(found) == len(args) + len(kwargs) and needed <= found.keys() else None
+
+    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return self._sent.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            unknown = [name for name in kwargs if name not in self._sent.parameters]
+            sentence = sentence_for(unknown, "Task.send")
+            message = f"{self} cannot be called like this: {error}; it was not sent"
+            raise InvalidMessage(f"{message}: {sentence}" if sentence else message) from None
 
     def messages(
         self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]], given: Collection[str] = ()
-    ) -> Iterator[msgspec.Raw | Message[msgspec.Raw]]:
+    ) -> Iterator[Encoded | Message[Encoded]]:
         """The messages of many calls.
 
         Args:
@@ -136,8 +153,7 @@ class TaskFunction:
             if self.said.keys() <= {*given}:
                 yield body
             else:
-                says = self.saying(PLAIN, args, kwargs, given)
-                yield Message(body, key=says.key, dependency=says.dependency)
+                yield Message(body, **self._texts(args, kwargs, given))
 
     def saying(
         self,
@@ -153,11 +169,13 @@ class TaskFunction:
         Raises:
             InvalidMessage: such a function failed.
         """
-        for of in self.said:
-            if of not in given:
-                text = self._of(of, args, kwargs)
-                options = replace(options, key=text) if of == "key" else replace(options, dependency=text)
-        return options
+        texts = self._texts(args, kwargs, given)
+        return replace(options, **texts) if texts else options
+
+    def _texts(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], given: Collection[str]
+    ) -> dict[str, Any]:
+        return {of: self._of(of, args, kwargs) for of in self.said if of not in given}
 
     def _of(self, of: Of, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
         text = self.said[of]
@@ -244,6 +262,19 @@ class TaskFunction:
     def _sent(self) -> inspect.Signature:
         parameters = self._signature.parameters.values()
         return inspect.Signature([one for one in parameters if one.name != self._injected])
+
+    @cached_property
+    def _names(self) -> tuple[Sequence[str], Sequence[str], set[str]]:
+        """The names of the parameters that can be passed by place, of all, and of those without a default.
+
+        With `*args`, `**kwargs` or parameters that have no name for callers: such that no call fits.
+        """
+        parameters = self._sent.parameters.values()
+        by_name = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+        if any(one.kind not in by_name for one in parameters):
+            return (), (), {""}
+        placed = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+        return placed, [*self._sent.parameters], {one.name for one in parameters if one.default is one.empty}
 
     @cached_property
     def _codec(self) -> Codec[Any]:

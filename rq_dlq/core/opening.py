@@ -26,6 +26,8 @@ HOT = (
     "as consumers can claim it: set delays or max_redeliveries"
 )
 
+_PREFIXED = re.compile(r"(?:/queue/|jms\.queue\.|arn:aws:sqs:[^:]*:[^:]*:)(.+)")  # STOMP, Artemis 1, SQS
+
 
 def open_queue(queue: QueueState[Any]) -> Steps[None]:
     """Register a queue's name and apply its policies, before the first send or claim.
@@ -41,7 +43,8 @@ def open_queue(queue: QueueState[Any]) -> Steps[None]:
             queue.opened = True
             return
     _warn_of_topic(queue.name)
-    yield from register(queue)
+    if (yield from register(queue)):
+        _warn_of_prefix(queue.name)
     replaced = yield from apply_policies(queue.keys, queue.naming, queue.declared)
     if replaced is not None and queue.declared is not None and replaced != queue.declared:
         logger.warning("%s: this program declares a different policy from the previous one", queue.name)
@@ -92,6 +95,15 @@ def _warn_of_topic(name: str) -> None:
     """Warn of a name that Classic treats as a virtual topic; here it is an ordinary queue."""
     if re.match(r"(?:Consumer\.[^.]+\.)?VirtualTopic\.", name):
         logger.warning("%s is an ordinary queue: there are no virtual topics, see docs/instead.md", name)
+
+
+def _warn_of_prefix(name: str) -> None:
+    """Warn of a new queue whose name has a prefix of another broker, which has no meaning here.
+
+    It is not refused: who has such queues may go on, also where they do not exist yet.
+    """
+    if found := _PREFIXED.fullmatch(name):
+        logger.warning("%s is a new queue of just that name: did you mean %s?", name, found[1])
 
 
 def open_live(queue: QueueState[Any], verb: str) -> Steps[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rq_dlq._keys import QueueKeys
@@ -10,7 +11,9 @@ from rq_dlq._redis import FAIL_FAST
 from rq_dlq._redis.retries import ONE_TRY
 from rq_dlq.doctor.check import Check, of_all
 from rq_dlq.doctor.facts import read_facts
-from rq_dlq.doctor.queues import breakers, held_up, ignored, uncharged
+from rq_dlq.doctor.names import names, repair
+from rq_dlq.doctor.outboxes import outboxes
+from rq_dlq.doctor.queues import breakers, calls_held, former, held_up, ignored, uncharged, unsent
 from rq_dlq.doctor.standing import cluster, eviction, persistence, promise, replicas, role
 from rq_dlq.doctor.trials import answers, clock, loaded, rights, round_trip, trial
 from rq_dlq.doctor.versions import version
@@ -36,13 +39,14 @@ def changing(facts: Facts, settings: BrokerSettings) -> Iterator[Check]:
     yield from replicas(facts, wanted)
 
 
-def examine(broker: Broker, queue: str = "doctor") -> Iterator[Check]:
-    """Run all checks, without permanent changes.
+def examine(broker: Broker, queue: str = "doctor", *, mends: bool = False) -> Iterator[Check]:
+    """Run all checks, without permanent changes unless it mends.
 
     Args:
         broker: the server is checked for the durability of this broker; with "memory" the check lists the
             requirements of each profile.
         queue: the rights are checked for the keys of this queue, which is not changed.
+        mends: make lists of names anew that hold something else.
 
     Raises:
         BrokerUnavailable: the server cannot be reached.
@@ -55,7 +59,7 @@ def examine(broker: Broker, queue: str = "doctor") -> Iterator[Check]:
         yield Check("server", "ok", broker.url)
         by_node = connections.everywhere(read_facts)
         versions = [facts.version for facts in by_node.values()]
-        connections.scripts = connections.scripts.for_server(min(versions))
+        connections.fit(min(versions))
         if any(facts.cluster.get("cluster_state") == "fail" for facts in by_node.values()):
             connections = connections.with_retries(ONE_TRY)  # not 5 s for each call to a slot without a node
         yield from of_all({node: [*_standing(facts, settings)] for node, facts in by_node.items()})
@@ -65,6 +69,8 @@ def examine(broker: Broker, queue: str = "doctor") -> Iterator[Check]:
                 for node, master in connections.masters().items()
             }
         )
+        if mends and (mended := repair(connections, settings)):
+            yield mended
         yield _tried(connections, settings)
         yield from _looked(connections, settings)
     finally:
@@ -88,10 +94,15 @@ def _measured(connections: Connections) -> Iterator[Check]:
 
 def _looked(connections: Connections, settings: BrokerSettings) -> Iterator[Check]:
     for name, steps in (
+        ("names", names),
         ("breakers", breakers),
         ("keys", held_up),
+        ("lanes", former),
+        ("calls", calls_held),
         ("ignored", ignored),
         ("uncharged", uncharged),
+        ("outboxes", outboxes),
+        ("commits", unsent),
     ):
         try:
             yield connections.run(steps(settings))
@@ -100,9 +111,7 @@ def _looked(connections: Connections, settings: BrokerSettings) -> Iterator[Chec
 
 
 def _tried(connections: Connections, settings: BrokerSettings) -> Check:
-    scripts = connections.scripts
-    try:
-        connections.everywhere(lambda: loaded(scripts))
-    except RqDlqError as error:
-        return Check("scripts", "fail", "the server refuses them", str(error))
-    return connections.run(trial(settings, scripts))
+    verbs = connections.verbs
+    with suppress(RqDlqError):  # the trial says what is wrong
+        connections.everywhere(lambda: loaded(verbs))
+    return connections.run(trial(settings, verbs))

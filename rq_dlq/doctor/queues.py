@@ -1,4 +1,4 @@
-"""Checks for messages held up by breakers, pauses and keys, or failing uncharged; and for ignored keys."""
+"""Checks for messages that are held up or fail uncharged, and for keys and dependencies that are ignored."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq.core.keyed import calls, keyed
 from rq_dlq.core.keyed.firsts import first_said
 from rq_dlq.core.keyed.outages import of_queue, paused_keys
-from rq_dlq.core.looking.uncharged import going_round
-from rq_dlq.core.processes.processes import workers
+from rq_dlq.core.looking.uncharged import held_by
+from rq_dlq.core.pages import calls as page_calls
+from rq_dlq.core.policies import calls as policy_calls
+from rq_dlq.core.processes.busy import busy
+from rq_dlq.core.processes.processes import processes, workers
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.blocked import Blocked
 from rq_dlq.core.queues.each import UnreachableQueue, each_queue
@@ -18,15 +21,20 @@ from rq_dlq.core.queues.observers import Observers
 from rq_dlq.core.steps.senders import Senders
 from rq_dlq.core.steps.step import Batch
 from rq_dlq.doctor.check import Check
+from rq_dlq.policy.entry import marked_anew
 from rq_dlq.values import outage
 from rq_dlq.values.codec import Codec, Ids
-from rq_dlq.values.readable import many
+from rq_dlq.values.failure import last_failure
+from rq_dlq.values.readable import many, span
+from rq_dlq.values.state import uncharged_of
 from rq_dlq.values.visible import visible_line
+from rq_dlq.values.wanted import STORY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rq_dlq.client.settings import BrokerSettings
+    from rq_dlq.core.pages.calls import Page
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.key import Of
@@ -34,7 +42,12 @@ if TYPE_CHECKING:
     from rq_dlq.values.process import ProcessReport
 
 SHOWN: Final = 10  # lines
+OFTEN: Final = 5  # failures in a row without a charge that are reported
+READ: Final = 100  # scheduled messages of a queue that are examined for these
+LONG: Final = 60.0  # seconds that a call may take without a report while messages wait for its place
 PATIENCE: Final = 600_000  # milliseconds that a message may wait for others of its key without a report
+NUMBERED_BEFORE: Final = "its keys or dependencies have the lanes of 0.1.0"
+DECLARED_BEFORE: Final = "a program of 0.1.0 has declared its settings, and gets errors"
 HEEDED_BY: Final[dict[Of, str]] = {"key": "--per-key order", "dependency": "--breaker on"}
 
 
@@ -79,17 +92,13 @@ def _uncounted(reports: Iterable[ProcessReport]) -> list[str]:
 
 def held_up(settings: BrokerSettings) -> Steps[Check]:
     """Whether keys have held up messages for long; examines the keys with most messages of each queue."""
-    families: list[str] = yield queue_calls.registered(settings.namespace)
-    found = (yield from each_queue(families, partial(_held_up, settings))) if families else []
-    said = [one for one in found if isinstance(one, str)]
-    if not said:
-        return Check("keys", "ok", "no key is paused, or holds up its messages for more than ten minutes")
+    well = "no key is paused, or holds up its messages for more than ten minutes"
     advice = (
         "`rq-dlq key show QUEUE KEY` says who holds it: finish that, redrive, purge or ack its dead letter, "
         "or `rq-dlq queue resume QUEUE --key KEY`"
     )
     more = "`rq-dlq key limit QUEUE KEY N` lets in more if the rule is a limit"
-    return Check("keys", "warn", _few(said), f"{advice}; {more}")
+    return (yield from _found("keys", settings, _held_up, well, lambda _: f"{advice}; {more}"))
 
 
 def _held_up(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:
@@ -107,38 +116,104 @@ def _held_up(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str |
     return said
 
 
+def former(settings: BrokerSettings) -> Steps[Check]:
+    """Whether lanes have the numbers of 0.1.0, or a program of 0.1.0 tries to work where lanes count."""
+    return (yield from _found("lanes", settings, _former, "no lane has a number of 0.1.0", _to_upgrade))
+
+
+def _former(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:
+    keys = [QueueKeys(settings.namespace, name) for name in names]
+    numbered: list[bool] = yield Batch([calls.are_numbered(one) for one in keys])
+    declared: list[tuple[bytes, bytes]] = yield Batch([policy_calls.configured(one) for one in keys])
+    said: list[str | UnreachableQueue] = []
+    for name, are_numbered, (entry, _) in zip(names, numbered, declared, strict=True):
+        if not are_numbered:
+            said.append(f"{name}: {NUMBERED_BEFORE}")
+        elif marked_anew(entry) != entry:
+            said.append(f"{name}: {DECLARED_BEFORE}")
+    return said
+
+
+def _to_upgrade(said: Sequence[str]) -> str:
+    advice: list[str] = []
+    if any(words.endswith(NUMBERED_BEFORE) for words in said):
+        advice.append(
+            "the first program of this version that sends to the queue, or claims from it, renumbers them: "
+            "upgrade all programs of the queue, since those of 0.1.0 get errors from then on"
+        )
+    if any(words.endswith(DECLARED_BEFORE) for words in said):
+        advice.append("upgrade that program; `rq-dlq policy set QUEUE … --pin` gives it a plainer error")
+    return "; ".join(advice)
+
+
 def uncharged(settings: BrokerSettings) -> Steps[Check]:
     """Whether messages fail repeatedly without a charge, so that no budget ends them."""
-    families: list[str] = yield queue_calls.registered(settings.namespace)
-    found = (yield from each_queue(families, partial(_uncharged, settings))) if families else []
-    said = [one for one in found if isinstance(one, str)]
-    if not said:
-        return Check("uncharged", "ok", "no message fails repeatedly without a charge")
-    return Check("uncharged", "warn", _few(said), "`rq-dlq msg explain QUEUE ID` says why a message fails")
+    well = "no message fails repeatedly without a charge"
+    advice = "`rq-dlq msg explain QUEUE ID` says why a message fails"
+    return (yield from _found("uncharged", settings, _uncharged, well, lambda _: advice))
 
 
 def _uncharged(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:
+    queues = [QueueKeys(settings.namespace, name) for name in names]
+    pages: list[Page] = yield Batch([
+        page_calls.scan(
+            keys, "scheduled", after=page_calls.START, upto=page_calls.END, limit=READ, wanted=STORY
+        )
+        for keys in queues
+    ])  # fmt: skip
     said: list[str | UnreachableQueue] = []
-    for name in names:
-        words = yield from going_round(QueueKeys(settings.namespace, name))
-        said += [f"{name}: {one}" for one in words]
+    for keys, page in zip(queues, pages, strict=True):
+        for row in page.rows():
+            times, failure = uncharged_of(row.state), last_failure(row.history)
+            if times >= OFTEN:
+                why = f" ({failure.cause})" if failure and str(failure.cause) else ""
+                held = (yield from held_by(keys, failure.cause)) if failure else ""
+                words = f"{row.id} failed {times} times in a row without a charge{why}{held and f': {held}'}"
+                said.append(f"{keys.family}: {words}")
     return said
+
+
+def calls_held(settings: BrokerSettings) -> Steps[Check]:
+    """Whether workers have held for long as many messages as they handle at once, while others wait."""
+    well = f"no messages wait for calls that take longer than {span(LONG)}"
+    advice = "a timeout of the handler ends a call that hangs, and its message is redelivered"
+    return (yield from _found("calls", settings, _calls_held, well, lambda _: advice))
+
+
+def _calls_held(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:
+    found = yield from busy(settings.namespace)
+    full = [name for name in names if (one := found.get(name)) and one.is_full and one.oldest >= LONG]
+    asked = [queue_calls.stats(QueueKeys(settings.namespace, name), name) for name in full]
+    told: list[tuple[int, QueueStats]] = (yield Batch(asked)) if asked else []
+    return [f"{one.name}: {one.ready:,} ready; {found[one.name]}" for _, one in told if one.ready]
+
+
+def unsent(settings: BrokerSettings) -> Steps[Check]:
+    """Whether messages were not sent after the commits of their transactions, in a Django project."""
+    found = [one for one in (yield from processes(settings.namespace)) if one.unsent]
+    if not found:
+        return Check("commits", "ok", "no process has failed to send after a commit within a day")
+    said = [
+        f"{one.process} lost {many(one.unsent, 'message')}, the last {span(one.ago)} ago" for one in found
+    ]
+    advice = "the logs of these processes name them, and why; an outbox would have kept them"
+    return Check("commits", "warn", _few(said), advice)
 
 
 def ignored(settings: BrokerSettings) -> Steps[Check]:
     """Whether queues ignore keys or dependencies, or have none to heed; examines a few messages of each."""
-    families: list[str] = yield queue_calls.registered(settings.namespace)
-    found = (yield from each_queue(families, partial(_ignored, settings))) if families else []
-    said = [one for one in found if isinstance(one, str)]
-    if not said:
-        return Check("ignored", "ok", "no queue ignores keys or dependencies of its first messages")
+    well = "no queue ignores keys or dependencies of its first messages"
+    return (yield from _found("ignored", settings, _ignored, well, _heeding))
+
+
+def _heeding(said: Sequence[str]) -> str:
     advice: list[str] = []
     if ignored := [one for one in said if " ignores " in one]:
         options = [f"`{option}`" for of, option in HEEDED_BY.items() if any(of in one for one in ignored)]
         advice.append(f"`rq-dlq policy set QUEUE` with {' or '.join(options)} uses them")
     if len(ignored) < len(said):
         advice.append("a breaker counts only messages that are sent with dependency=...")
-    return Check("ignored", "warn", _few(said), "; ".join(advice))
+    return "; ".join(advice)
 
 
 def _ignored(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:
@@ -158,7 +233,26 @@ def _ignored(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str |
     return said
 
 
-def _few(said: list[str]) -> str:
+def _found(
+    name: str,
+    settings: BrokerSettings,
+    read: Callable[[BrokerSettings, Sequence[str]], Steps[list[str | UnreachableQueue]]],
+    well: str,
+    advice: Callable[[Sequence[str]], str],
+) -> Steps[Check]:
+    """A check of all queues, without those that cannot be read.
+
+    Args:
+        read: the findings of some queues.
+        well: what is said if there are none.
+    """
+    families: list[str] = yield queue_calls.registered(settings.namespace)
+    found = (yield from each_queue(families, partial(read, settings))) if families else []
+    said = [one for one in found if isinstance(one, str)]
+    return Check(name, "warn", _few(said), advice(said)) if said else Check(name, "ok", well)
+
+
+def _few(said: Sequence[str]) -> str:
     """The first findings in one line: they quote keys and dependencies, which senders choose."""
     more = len(said) - SHOWN
     return "; ".join(map(visible_line, said[:SHOWN])) + (f"; and {many(more, 'other')}" if more > 0 else "")

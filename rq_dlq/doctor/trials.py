@@ -11,7 +11,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _keys
-from rq_dlq._redis.roles import ROLES, missing_rights
+from rq_dlq._redis.loading import Functions, how
+from rq_dlq._redis.role import missing_rights
+from rq_dlq._redis.roles import ROLES
 from rq_dlq.core.claiming import claim
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.blocked import Blocked
@@ -20,17 +22,16 @@ from rq_dlq.core.sending import send
 from rq_dlq.core.settling import settle
 from rq_dlq.core.steps.call import Command
 from rq_dlq.core.steps.senders import Senders
-from rq_dlq.core.steps.step import Batch
 from rq_dlq.doctor.check import Check, untold
 from rq_dlq.errors import BrokerRefused, MissingRights, RqDlqError
-from rq_dlq.values.codec import DEFAULT_PRIORITY, Ids
+from rq_dlq.values.codec import Ids
 from rq_dlq.values.leased import Leased
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rq_dlq._redis import Connections
-    from rq_dlq._scripts import Scripts
+    from rq_dlq._scripts.verb import Verbs
     from rq_dlq.client.settings import BrokerSettings
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.step import Steps
@@ -47,7 +48,9 @@ def rights(connections: Connections, keys: _keys.QueueKeys) -> Check:
     lacking: dict[str, list[str]] = {}
     try:
         for name, role in ROLES.items():
-            lacking[name] = connections.alone(missing_rights([role], keys, connections.scripts))
+            lacking[name] = connections.alone(missing_rights([role], keys, connections.verbs))
+    except MissingRights as error:  # those to ask, which each role has
+        return Check("rights", "fail", "no role", str(error))
     except RqDlqError as error:
         return Check("rights", "warn", "unknown: the server does not report them", str(error))
     granted = [name for name, rights in lacking.items() if not rights]
@@ -105,12 +108,14 @@ def round_trip() -> Steps[Check]:
     return Check("round trip", "warn", found, advice)
 
 
-def loaded(scripts: Scripts) -> Steps[None]:
-    """Load all scripts into the server."""
-    yield Batch([Command((b"SCRIPT", b"LOAD", scripts[name].source)) for name in scripts.names()])
+def loaded(verbs: Verbs) -> Steps[None]:
+    """Load all verbs into the server, if this user may: who may not can still call what others loaded."""
+    for load in dict.fromkeys(verbs[name].load for name in verbs.names()):
+        with suppress(BrokerRefused):  # also: it is there already
+            yield Command(load)
 
 
-def trial(settings: BrokerSettings, scripts: Scripts) -> Steps[Check]:
+def trial(settings: BrokerSettings, verbs: Verbs) -> Steps[Check]:
     """Send, claim and ack a message in a private namespace, and remove its keys."""
     private = replace(settings, namespace=f"{settings.namespace}:doctor-{secrets.token_hex(4)}")
     queue = private.queue(
@@ -129,13 +134,20 @@ def trial(settings: BrokerSettings, scripts: Scripts) -> Steps[Check]:
     span = (time.monotonic() - begin) * 1000
     if acked != 1:
         return Check("scripts", "fail", "a sent message was not delivered", "report this as a bug")
-    many = len(scripts.names())
-    return Check("scripts", "ok", f"{many} loaded; a message was sent, claimed and acked in {span:.1f} ms")
+    told = f"a message was sent, claimed and acked in {span:.1f} ms"
+    found = f"{len(verbs.names())} verbs, {how(verbs)}; {told}"
+    if not isinstance(verbs, Functions) or not verbs.reason:
+        return Check("scripts", "ok", found)
+    advice = (
+        "load the library, as a user with the rights of maintenance: `rq-dlq load`; `rq-dlq acl ROLE` has "
+        "the rights to call it"
+    )
+    return Check("scripts", "warn", found, advice)
 
 
 def _there_and_back(queue: QueueState[Any]) -> Steps[int]:
     """Send, claim and ack; returns the number of acked messages."""
-    options = send.send_options(None, None, DEFAULT_PRIORITY, None)
+    options = send.send_options()
     yield from send.send_one(queue, "well?", None, options)
 
     def deliveries(rows: Sequence[Row], lease: Lease[Any]) -> list[Leased[Any]]:

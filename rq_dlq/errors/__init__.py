@@ -4,6 +4,7 @@
     ├── BrokerUnavailable        Redis cannot be reached, or did not answer in time
     │   └── Unconfirmed              the server has the messages, but too few replicas confirmed them
     ├── BrokerRefused            Redis answers, but refuses the call
+    │   ├── QueueFull                the queue has no room: its `max_length`
     │   ├── CrossSlot                one step on queues that a cluster keeps on different nodes
     │   └── MissingRights            the Redis user lacks a right
     ├── DataLoss                 a checkpoint and its queue disagree about what was done
@@ -147,6 +148,33 @@ class BrokerRefused(RqDlqError):
     indeterminate = False
 
 
+class QueueFull(BrokerRefused):
+    """The queue has as many messages as its `max_length` allows, or no room for all that was sent together.
+
+    Cause: more is sent than is handled. Messages that are ready, scheduled or leased count. A call of up to a
+    thousand messages is refused as a whole, and so is a session or an ack that sends.
+
+    What to do: send later, or let the caller wait; add workers; or raise the limit. A note on the error of
+    `send_many` says how many messages were sent before it.
+
+    Attributes:
+        queue: the queue's name.
+        count: how many messages it has.
+        charge: False: an ack that sends was refused, so a handler that ends with this error is not charged.
+
+    Examples:
+        >>> small = broker.queue("small", max_length=1)
+        >>> sent = small.send("a")
+        >>> small.send("b")
+        Traceback (most recent call last):
+        rq_dlq.errors.QueueFull: small: full with 1 message, so nothing was sent. …
+    """
+
+    def __init__(self, message: str, queue: str = "", count: int = 0, *, charge: bool = True) -> None:
+        super().__init__(message, queue, count)
+        self.queue, self.count, self.charge = queue, count, charge
+
+
 class CrossSlot(BrokerRefused):
     """One step concerns queues that the cluster keeps on different nodes; nothing was done.
 
@@ -280,6 +308,10 @@ class ResultError(RqDlqError):
         self.birth = birth
 
 
+Why = Literal["not done", "nobody asked", "gone"]
+"""Why there is no result."""
+
+
 class ResultUnavailable(RqDlqError):
     """There is no result yet, or it is no longer kept.
 
@@ -289,12 +321,28 @@ class ResultUnavailable(RqDlqError):
     What to do: pass a longer `wait`, send with `result=True`, or keep results for longer (`results` of the
     queue).
 
+    Attributes:
+        why: "not done" (a longer `wait` may help), "nobody asked" (the message is in the queue, without
+            `result=True`), or "gone" (there is no result, or none any more).
+
     Examples:
         >>> sent = orders.send({"total": 7.0}, id="order-42", result=True)
         >>> sent.result()
         Traceback (most recent call last):
         rq_dlq.errors.ResultUnavailable: message order-42 of 'orders' is not done yet: …
+        >>> try:
+        ...     orders.result("order-41")
+        ... except ResultUnavailable as error:
+        ...     print(error.why == "nobody asked")
+        True
     """
+
+    def __init__(self, message: str, why: Why = "gone") -> None:
+        super().__init__(message, why)
+        self.why: Why = why
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class UpgradeRequired(RqDlqError):

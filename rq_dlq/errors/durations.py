@@ -18,7 +18,7 @@ Duration: TypeAlias = float | str | timedelta
 TEN_YEARS: Final = 315_360_000_000
 """In milliseconds. No duration is longer, so every due time is exact in a double."""
 
-_UNITS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+_UNITS: Final = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 _NUMBER: Final = r"[0-9]{1,18}(?:\.[0-9]{1,18})?"
 _BARE: Final = re.compile(_NUMBER)
 _TEXT: Final = re.compile(r"\s*".join(rf"(?:({_NUMBER})\s*{unit})?" for unit in _UNITS))
@@ -36,7 +36,7 @@ def read_duration(value: Duration, name: str, minimum: int = 0) -> int:
         seconds = "seconds" if isinstance(value, str) else "seconds, a timedelta,"
         raise ValueError(
             f"{name}: {shown(value)} is not a duration. "
-            f'Pass {seconds} or text such as "1m30s", "500ms", "2h", "1d"'
+            f'Pass {seconds} or text such as "1m30s", "500ms", "2h", "1d", "2w"'
         )
     if not minimum <= exact <= TEN_YEARS or (whole := round(exact)) < minimum:
         message = f"{name}: {shown(value)} is out of range. Pass {human(minimum)} to {human(TEN_YEARS)}"

@@ -36,6 +36,7 @@ from rq_dlq.filters._facts import Facts
 
 if TYPE_CHECKING:
     from rq_dlq.filters._logic import Evaluate
+    from rq_dlq.values.masks import Masks
     from rq_dlq.values.message import Received
     from rq_dlq.values.wanted import Wanted
 
@@ -72,14 +73,16 @@ class Filter:
         """The same as `Filter(text)`."""
         return cls(text)
 
-    def takes(self, message: Received[Any], now: int) -> bool:
+    def takes(self, message: Received[Any], now: int, masks: Masks | None = None) -> bool:
         """Whether the condition is true for a message. Unreadable parts are NULL.
 
         Args:
             message: the message.
             now: the server's time in milliseconds, for age and died.
+            masks: the condition sees the text that these leave visible, so that it cannot find out the rest;
+                None: all of it.
         """
-        return self._evaluate(Facts(message, now)) is True
+        return self._evaluate(Facts(message, now, masks)) is True
 
     def __str__(self) -> str:
         return self.text

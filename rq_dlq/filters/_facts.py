@@ -16,6 +16,7 @@ from rq_dlq.values.message import DeadLetter
 from rq_dlq.values.wanted import HEAD, NOTHING, RECORD, STATE, STORY
 
 if TYPE_CHECKING:
+    from rq_dlq.values.masks import Masks
     from rq_dlq.values.message import Received
     from rq_dlq.values.wanted import Wanted
 
@@ -33,16 +34,27 @@ class Field:
 
 
 class Facts:
-    """A message in a filter. Headers and body are decoded once, when they are first needed."""
+    """A message in a filter. Headers and body are decoded once, when they are first needed.
 
-    def __init__(self, message: Received[Any], now: int) -> None:
+    Args:
+        now: the server's time in milliseconds.
+        masks: texts are those that these leave visible; None: the whole ones.
+    """
+
+    def __init__(self, message: Received[Any], now: int, masks: Masks | None = None) -> None:
         self.message = message
         self.now = now
+        self._masks = masks
 
     def field(self, name: str) -> object:
         """The value of a field; None if the message does not have it, or is damaged."""
         try:
-            return FIELDS[name].read(self.message, self.now)
+            value = FIELDS[name].read(self.message, self.now)
+            if self._masks is None or not isinstance(value, str):
+                return value
+            if name == "message" and isinstance(self.message, DeadLetter):  # its class may be such a name
+                return _visible_message(_cause(self.message), self._masks)
+            return self._masks.value({name: value})[name]
         except Exception:  # noqa: BLE001 - a damaged record may cause any error
             return None
 
@@ -50,14 +62,16 @@ class Facts:
     def headers(self) -> Mapping[str, str]:
         """The headers; empty if they are damaged."""
         try:
-            return self.message.headers
+            headers = self.message.headers
+            return headers if self._masks is None else self._masks.value(dict(headers))
         except Exception:  # noqa: BLE001 - the same
             return NO_HEADERS
 
     @cached_property
     def _body(self) -> object:
         try:
-            return msgspec.json.decode(self.message.data)
+            body = msgspec.json.decode(self.message.data)
+            return body if self._masks is None else self._masks.value(body)
         except Exception:  # noqa: BLE001 - bytes, not JSON, too deep, a damaged record
             return None
 
@@ -137,6 +151,12 @@ def _expiration(message: Received[Any], _: int) -> int | None:
 def _cause(letter: DeadLetter[Any]) -> Cause:
     cause = letter.cause  # EXPIRY if the history is damaged
     return Cause() if cause is EXPIRY and letter.reason != "expired" else cause
+
+
+def _visible_message(cause: Cause, masks: Masks) -> str:
+    """An error's text as a page shows it: masked behind the name of its class, then by itself."""
+    shown = masks.text(str(cause))
+    return masks.text(shown.removeprefix(f"{cause.type}: ") if cause.type else shown)
 
 
 def _of_dead(read: Callable[[DeadLetter[Any], int], object]) -> Callable[[Received[Any], int], object]:

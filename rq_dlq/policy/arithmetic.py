@@ -60,7 +60,7 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff(Arithmetic):
-    """The arithmetic of this package; `lua/lib/policy_delay.lua` is the same in Lua.
+    """The arithmetic of this package; `Policy.delay` is the same in Lua.
 
     It follows Artemis, in the order of its operations, with one exception: Artemis cuts the spread off at the
     maximum, so that all waits there are equal; here it is folded back. Without a maximum no wait is longer

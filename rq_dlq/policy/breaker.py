@@ -30,14 +30,16 @@ _GRAMMAR = 'on, or "distinct=20 within=30s share=0.5 probe=1s longest_probe=30s"
 class Breaker:
     """A circuit breaker: a queue parks the messages of a dependency that is down, without charging them.
 
-    It opens when `distinct` different messages with this dependency have failed within a window of time, and
-    at least `share` of the attempts failed. While it is open, one message at a time is delivered, as a probe.
-    The first success closes it, and the other messages follow as earlier ones succeed.
+    It opens by one of two signs, each of `distinct` different messages with this dependency. A run: so many
+    have failed without a success between them, however slowly. A share: so many have failed at their first
+    attempts within a window of time, and they are at least `share` of those that have ended in it. While it
+    is open, up to three messages at a time are delivered, as a probe. The first success closes it, and the
+    other messages follow as earlier ones succeed.
 
     Attributes:
         distinct: how many different messages must fail, 2 to 100; one message alone never opens it.
         within: the length of the window, seconds; at most an hour.
-        share: the fraction of attempts since the first of these failures that must have failed, 0 to 1.
+        share: the fraction of first attempts in the window that must have failed, 0 to 1.
         probe: seconds until the first probe; the wait doubles with each probe.
         longest_probe: the longest wait between two probes, seconds; at most an hour.
         errors: the errors that count as failures of the dependency: classes, or names of classes with their

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from rq_dlq.policy._checks import JSON
     from rq_dlq.policy.settings import EntryFields
 
-MARKS: Final = {"breaker": "probing ", "per_key": "keyed "}
-"""By field: a mark stored before the strategy of an entry that sets the field. A version without the field
-reads the mark as a strategy of a later version, and refuses to open the queue."""
-BEFORE: Final = MARKS | {"breaker": "breaking "}
-"""The marks of 0.1.0, whose probes end pauses, and which charges what a newer one refunds."""
+MARKS: Final = {"breaker": "sha1-breaker ", "per_key": "sha1-keys "}
+"""By field: a mark stored before the strategy of an entry that sets the field. A version without the field,
+or with another hash for lanes, reads it as a strategy of a later version, and refuses to open the queue."""
+BEFORE: Final = (
+    {"breaker": "breaking ", "per_key": "keyed "},  # 0.1.0
+    {"breaker": "probing ", "per_key": "keyed "},
+)
+"""The marks of versions with the former hash."""
 READERS: Final = {"redelivery": partial, "dead_letter": dead_letters, "expiry": expiries}
 """By part: the function that checks its fields together."""
 
@@ -143,7 +146,7 @@ def _without_mark(stored: dict[str, Any]) -> dict[str, Any]:
     found: object = stored.get("dead_letter")
     dead = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     strategy: object = dead.get("strategy")
-    known = [_marks_of(stored, marks) for marks in (MARKS, BEFORE)]
+    known = [_marks_of(stored, marks) for marks in (MARKS, *BEFORE)]
     marks = next((one for one in known if isinstance(strategy, str) and strategy.startswith(one)), "")
     if not marks or not isinstance(strategy, str):
         return stored
@@ -153,8 +156,8 @@ def _without_mark(stored: dict[str, Any]) -> dict[str, Any]:
 
 
 def marked_anew(text: bytes) -> bytes:
-    """An entry in Redis with the marks of this version, if it has those of 0.1.0; otherwise as it is."""
-    if f'"{BEFORE["breaker"]}'.encode() not in text:
+    """An entry in Redis with the marks of this version, if it has earlier ones; otherwise as it is."""
+    if not any(f'"{mark}'.encode() in text for marks in BEFORE for mark in marks.values()):
         return text
     try:
         return Entry.decode(text).encode()

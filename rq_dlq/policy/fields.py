@@ -174,6 +174,8 @@ TABLE: Final = (
           option="--expiry-prefix", help="Put before the queue's name to name its own expiry queue."),
     Field(where="expiry.suffix", kind="NAME", given=check.affix,
           option="--expiry-suffix", help="Put after the queue's name."),
+    Field(where="max_length", kind="N", given=check.count(1, "no limit"), default=None, none="unlimited",
+          option="--max-length", help="How many messages may be ready, scheduled or leased, or `unlimited`."),
     Field(where="max_in_flight", kind="N", given=check.count(1, "no limit"), default=None, none="unlimited",
           option="--max-in-flight", help="How many messages may be leased at a time, or `unlimited`."),
     Field(where="rate", kind="N/SPAN", given=rate.given, default=None, none="unlimited",

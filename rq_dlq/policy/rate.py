@@ -11,7 +11,7 @@ _TEXT = re.compile(r"([1-9]\d{0,6})/([1-9]\d{0,4})?(ms|s|m|h|d)")
 
 
 def given(value: object, name: str, none: str = ", or None for no limit") -> str | None:
-    """The argument `rate` as stored in Redis (lua/lib/pace); None: no limit.
+    """The argument `rate` as stored in Redis (lua/rates.lua, bucket); None: no limit.
 
     It is text such as "100/s" or "5/10m", or a whole number per second. The error ends with `none`.
 

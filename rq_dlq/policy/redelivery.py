@@ -40,7 +40,7 @@ class RedeliveryPolicy:
     together, even at the longest wait.
 
     A policy is an immutable value, checked when it is made, and computes the same waits in Python and in
-    Redis (`lua/lib/policy_delay.lua`).
+    Redis (`Policy.delay`).
 
     Attributes:
         initial_delay: seconds before the first redelivery.

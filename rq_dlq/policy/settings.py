@@ -37,6 +37,7 @@ class _Everywhere(TypedDict, total=False):
 
     dead_letter: DeadLetterStrategy | Mapping[str, object] | UnsetType | None
     expiry: ExpiryPolicy | Mapping[str, object] | UnsetType
+    max_length: int | UnsetType | None
     max_in_flight: int | UnsetType | None
     rate: str | int | UnsetType | None
     outcomes: int | UnsetType | None
@@ -55,6 +56,8 @@ class EntryFields(_Everywhere, total=False):
     redelivery: when failed messages are redelivered: a policy, or a mapping of some of its fields.
     dead_letter: where dead letters go: a strategy or a mapping; None: drop and count them.
     expiry: times to live, and where expired messages go: a policy or a mapping.
+    max_length: how many messages may be ready, scheduled or leased; a send that would add more raises
+        `QueueFull`; None: no limit.
     max_in_flight: how many messages may be leased at a time, by all consumers together; None: no limit.
     rate: how many messages are delivered per time span, to all consumers together: "100/s", "5/10m", or a
         number per second; None: no limit. The messages of a second, at least one, may be delivered in a
@@ -119,6 +122,7 @@ class QueueSettings:
         redelivery: the policy, without `fatal`, which the client checks.
         expiry: the policy, with every field.
         dead_letter: the strategy, with every field.
+        max_length: how many messages may be ready, scheduled or leased; None: no limit.
         max_in_flight: how many messages may be leased at a time; None: no limit.
         rate: how many messages are delivered per time span, such as "100/s"; None: no limit.
         outcomes: about how many events the outcome history keeps; None: it is not written.
@@ -143,6 +147,7 @@ class QueueSettings:
     redelivery: RedeliveryPolicy
     expiry: ExpiryPolicy
     dead_letter: DeadLetterStrategy
+    max_length: int | None
     max_in_flight: int | None
     rate: str | None
     outcomes: int | None

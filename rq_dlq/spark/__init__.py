@@ -14,6 +14,7 @@ from pyspark.errors import AnalysisException
 from rq_dlq.spark.archive import Archive, Archived
 from rq_dlq.spark.batch import Batch, claim
 from rq_dlq.spark.dropped import warn_of_drops
+from rq_dlq.spark.parse import parsed
 from rq_dlq.spark.partitions import cores_of
 from rq_dlq.spark.pull import Pulled, foreach_message
 from rq_dlq.spark.report import collision_report, poison_report, queue_report
@@ -43,6 +44,7 @@ __all__ = [
     "collision_report",
     "epoch_key",
     "foreach_message",
+    "parsed",
     "poison_report",
     "queue_report",
     "register",

@@ -54,7 +54,7 @@ class Batch:
         )
         self._open = True
         self._keeper = Heartbeat(broker, lease)
-        self._keeper.keep(self._queue.keys, self._tokens)
+        self._keeper.keep({self._queue.keys: self._tokens})
 
     def ack(self) -> int:
         """Ack all messages that the batch still holds.
@@ -68,7 +68,7 @@ class Batch:
 
     def _ack(self) -> Steps[int]:
         keys = self._queue.keys
-        acked = yield from batches.ack_batch(keys, self._tokens)
+        acked = yield from batches.ack_batch(keys, self._tokens, self.messages)
         left = yield batch_calls.note_settled(keys, self._query, acked)
         if left > 0:
             warn_of_lost(keys.family, "a batch of claim()", left)
@@ -138,5 +138,5 @@ def _claim(queue: QueueState[Any], query: str, limit: int, lease: int) -> Steps[
     claimed = yield from batches.claim_batch(queue, f"{query}.1", limit=limit, lease=lease)
     if claimed.messages:
         yield batch_calls.begin_batch(queue.keys, query, batch=1, run="")
-        yield batch_calls.note_held(queue.keys, query, claimed.messages)
+        yield batch_calls.note_held(queue.keys, query, claimed.messages, claimed.messages)
     return claimed

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rq_dlq.core.batches import batches
 from rq_dlq.core.batches.renewal import PART
+from rq_dlq.core.steps.driving import together
 from rq_dlq.errors import RqDlqError
 
 if TYPE_CHECKING:
@@ -43,11 +45,16 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._run, name="rq-dlq leases", daemon=True)
         self._thread.start()
 
-    def keep(self, keys: QueueKeys, tokens: list[str]) -> None:
-        """Renew the leases of these tokens now and until they are removed."""
+    def keep(self, tokens: Mapping[QueueKeys, Sequence[str]]) -> None:
+        """Renew the leases of these tokens until they are removed; those of new ones also now."""
+        new: dict[QueueKeys, list[str]] = {}
         with self._lock:
-            self._kept.setdefault(keys, set()).update(tokens)
-        self._renew(keys, tokens)
+            for keys, its in tokens.items():
+                kept = self._kept.setdefault(keys, set())
+                if some := [token for token in its if token not in kept]:
+                    new[keys] = some
+                    kept.update(some)
+        self._renew(new)
 
     def drop(self, keys: QueueKeys, tokens: list[str]) -> None:
         """Stop renewing the leases of these tokens."""
@@ -65,12 +72,13 @@ class Heartbeat:
                 kept = {keys: list(tokens) for keys, tokens in self._kept.items() if tokens}
             for keys, tokens in kept.items():
                 try:
-                    self._renew(keys, tokens)
+                    self._renew({keys: tokens})
                 except RqDlqError as error:
                     logger.warning("%s: the leases of a batch were not renewed: %s", keys.family, error)
                 except Exception:  # the thread must live: the other batches have only this one
                     logger.exception("%s: the leases of a batch were not renewed", keys.family)
 
-    def _renew(self, keys: QueueKeys, tokens: list[str]) -> None:
-        over = self._broker._run(batches.extend_batch(keys, tokens, self._lease))
-        self.drop(keys, over)
+    def _renew(self, tokens: Mapping[QueueKeys, Sequence[str]]) -> None:
+        each = [batches.extend_batch(keys, its, self._lease) for keys, its in tokens.items()]
+        for keys, over in zip(tokens, self._broker._run(together(each)), strict=True):
+            self.drop(keys, over)

@@ -112,6 +112,10 @@ class Offset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         """The last batch of a queue."""
         return self.queues.get(family, Position())
 
+    def since(self, start: Self) -> list[str]:
+        """The queues that have a new batch since another offset."""
+        return [family for family in self.queues if self.position(family) != start.position(family)]
+
     def after(self, batches: Sequence[ClaimedBatch]) -> Self:
         """The offset after these batches, the next of their queues."""
         if not batches:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, groupby
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.batches import batches
 from rq_dlq.core.looking import outcomes
 from rq_dlq.core.steps.driving import together
-from rq_dlq.core.steps.step import WINDOW, chunks
+from rq_dlq.core.steps.step import WINDOW
 from rq_dlq.values.outcome import after
 
 if TYPE_CHECKING:
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
     from rq_dlq._keys import QueueKeys
     from rq_dlq.client.broker import Broker
+    from rq_dlq.core.pages.calls import Page
     from rq_dlq.spark.columns import MessageColumns
     from rq_dlq.values.outcome import RawOutcome
 
 ROWS = 25_000  # messages that are worth another task: it costs as much as to read them
 FEWEST = 1_000  # messages that are worth a task where cores are free: their handling costs more than that
+AT_ONCE = 20  # claims that one round trip reads: each may have half a megabyte
 FEWEST_OF_CLUSTER = 2  # the cores that Spark reports for a cluster, even if none has joined yet
 
 
@@ -43,15 +45,37 @@ def read_slices(
     slices: Iterable[Slice], broker: Broker, columns: MessageColumns, limit: int
 ) -> Iterator[pa.RecordBatch]:
     """The messages that the claims still hold; each try yields the same."""
-    for (keys, shard), parts in groupby(slices, lambda part: (part.keys, part.shard)):
-        looks = [
-            batches.read_claim(keys, part.token, first, min(limit, part.end - first), columns.wanted)
-            for part in parts
-            for first in range(part.first, part.end, limit)
-        ]
-        # Several in one round trip, since each may wait for a script that claims ahead.
-        found = (broker._run(together(window)) for window in chunks(looks, WINDOW))
-        yield from columns.batches(chain.from_iterable(found), keys.family, shard)
+    parts = [
+        replace(part, first=first, end=min(first + limit, part.end))
+        for part in slices
+        for first in range(part.first, part.end, limit)
+    ]
+
+    def read() -> Iterator[tuple[Slice, Page]]:
+        for window in _windows(parts, WINDOW * limit):
+            looks = [
+                batches.read_claim(part.keys, part.token, part.first, part.end - part.first, columns.wanted)
+                for part in window
+            ]
+            yield from zip(window, broker._run(together(looks)), strict=True)
+
+    for (keys, shard), found in groupby(read(), lambda each: (each[0].keys, each[0].shard)):
+        yield from columns.batches((page for _, page in found), keys.family, shard)
+
+
+def _windows(parts: Iterable[Slice], most: int) -> Iterator[list[Slice]]:
+    """Slices that one round trip reads: several, since each trip may wait for a claim ahead."""
+    window: list[Slice] = []
+    places = 0
+    for part in parts:
+        size = part.end - part.first
+        if window and (places + size > most or len(window) == AT_ONCE):
+            yield window
+            window, places = [], 0
+        window.append(part)
+        places += size
+    if window:
+        yield window
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,10 @@ from typing import TYPE_CHECKING
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.batches.batches import ack_batch, claim_batch, find_batch, held_by, sizes_of, withdraw_batch
 from rq_dlq.core.batches.renewal import Renewal
-from rq_dlq.errors import DataLoss, LeaseLost
+from rq_dlq.core.steps.driving import together
+from rq_dlq.core.steps.replies import ERRORS, Word
+from rq_dlq.core.steps.step import Batch
+from rq_dlq.errors import DataLoss
 from rq_dlq.spark.halving import halves, in_turn, narrow, take_half
 from rq_dlq.spark.heartbeat import warn_of_lost
 from rq_dlq.spark.options import shard_of
@@ -74,8 +77,7 @@ class Query:
             The offset of the next batch, which has at most `most` messages; `start` if none is ready.
         """
         yield from self.backlog.look(start.queues, start.read)
-        for family in self.backlog.queues:
-            yield from self._finish(start, family)
+        yield from together([self._finish(start, family) for family in self.backlog.queues])
         batches, self._ahead = self._ahead, []
         if not batches:
             yield from self._ack()
@@ -96,12 +98,18 @@ class Query:
             self._ahead = yield from self._claim(end, most)
         return end.after(self._ahead)
 
+    @property
+    def ahead(self) -> dict[str, int]:
+        """How many messages `work_ahead` has claimed that Spark was not given, by queue."""
+        return {batch.family: batch.messages for batch in self._ahead}
+
     def release_ahead(self) -> Steps[None]:
         """Release the batches that `work_ahead` claimed: Spark does not have their offsets."""
         ahead, self._ahead = self._ahead, []
-        for batch in ahead:
-            if queue := self.backlog.queues.get(batch.family):
-                yield from withdraw_batch(queue, batch.name)
+        queues = self.backlog.queues
+        yield from together(
+            [withdraw_batch(queues[batch.family], batch.name) for batch in ahead if batch.family in queues]
+        )
 
     def _finish(self, start: Offset, family: str) -> Steps[None]:
         keys, batch = self.backlog.queues[family].keys, start.position(family).batch
@@ -113,9 +121,9 @@ class Query:
         begun = self._begun.get(family) == batch
         # Note it before the ack: a run that begins the batch now must not take its rest for the whole.
         run = self._run if begun else ""
-        noted: batch_calls.Noted = yield batch_calls.note_done(keys, start.query, batch, run=run)
-        if noted.batch < 0:
-            raise LeaseLost(
+        noted: batch_calls.Noted | Word = yield batch_calls.note_done(keys, start.query, batch, run=run)
+        if isinstance(noted, Word):
+            raise ERRORS[noted](
                 f"another run of this query has begun batch {batch} of queue {family!r} again, so this run "
                 "does not ack it: two drivers use the same checkpoint: stop one of them"
             )
@@ -126,16 +134,17 @@ class Query:
 
     def _ack(self) -> Steps[None]:
         """Ack the batches that are done."""
-        while self._to_ack:
-            done, keys, known = self._to_ack[0]
-            batch = done.position(keys.family).batch
-            acked = yield from ack_batch(keys, done.tokens(keys.family))
-            if acked and known.poisoned:
-                yield batch_calls.note_poisoned(keys, done.query, 0)
-            # Otherwise an earlier run may have acked, or the queue was deleted.
-            if known.held > acked and known.done == batch - 1 and keys.family in self.backlog.queues:
-                warn_of_lost(keys.family, f"batch {batch}", known.held - acked)
-            self._to_ack.pop(0)
+        done, self._to_ack = self._to_ack, []
+        yield from together([self._ack_batch(*each) for each in done])
+
+    def _ack_batch(self, done: Offset, keys: QueueKeys, known: batch_calls.Progress) -> Steps[None]:
+        batch, messages = done.position(keys.family).batch, done.position(keys.family).messages
+        acked = yield from ack_batch(keys, done.tokens(keys.family), messages)
+        if acked and known.poisoned:
+            yield batch_calls.note_poisoned(keys, done.query, 0)
+        # Otherwise an earlier run may have acked, or the queue was deleted.
+        if known.held > acked and known.done == batch - 1 and keys.family in self.backlog.queues:
+            warn_of_lost(keys.family, f"batch {batch}", known.held - acked)
 
     def _lost(self, family: str, batch: int, done: int | None) -> None:
         if done and done >= batch:  # in any case: Spark would give used epochs to new messages
@@ -148,7 +157,7 @@ class Query:
         lose(
             self._options,
             f"the checkpoint is at batch {batch} of queue {family!r}, but the queue knows {known}: "
-            "Redis has lost data, or the query did not run for more than 30 days",
+            "the queue was deleted and made again, Redis has lost data, or the query has not run for 30 days",
             f"Use {ANEW}; or, if this checkpoint is the newest, set failOnDataLoss=false to continue from "
             "here",
         )
@@ -158,33 +167,30 @@ class Query:
 
         With halves of several queues in a batch, the poison message of one would take others along.
         """
-        found: list[ClaimedBatch] = []
         if self._is_new:
+            return []
+        each = [queue.keys for queue in self.backlog.queues.values()]
+        batches = yield from together([find_batch(keys, start.next(keys.family)) for keys in each])
+        if found := [batch for batch in batches if batch.messages]:
             return found
-        for family, queue in self.backlog.queues.items():
-            batch = yield from find_batch(queue.keys, start.next(family))
-            if batch.messages:
-                found.append(batch)
-        for queue in self.backlog.queues.values() if not found else ():
-            if half := (yield from take_half(queue.keys, start)):
+        parked = yield from together([halves(keys, start) for keys in each])
+        for keys in (keys for keys, some in zip(each, parked, strict=True) if some):
+            if half := (yield from take_half(keys, start)):
                 return [half]
-        self._is_new = not found
-        return found
+        self._is_new = True
+        return []
 
     def _claim(self, start: Offset, most: int, wait: int = 0) -> Steps[list[ClaimedBatch]]:
         """Claim the batches after `start`; a single queue waits this many milliseconds for a message."""
         limits = yield from self.backlog.limits(most)
-        narrowed = any(self._suspected.values())
-        if narrowed:
+        if narrowed := any(self._suspected.values()):
             limits = in_turn(start, limits, self._suspected)
         most_bytes = self._options.max_bytes or math.inf
         renewal = Renewal(self._options.lease)
-        batches: list[ClaimedBatch] = []
-        for family, queue in self.backlog.queues.items():  # `plan` may find others meanwhile
-            if not (limit := limits.get(family)):
-                continue
-            batch = yield from claim_batch(
-                queue,
+        queues = self.backlog.queues  # `plan` may find others meanwhile
+        claims = [
+            claim_batch(
+                queues[family],
                 start.next(family),
                 limit=limit,
                 size=most_bytes * limit / sum(limits.values()),
@@ -192,27 +198,38 @@ class Query:
                 wait=wait if self.backlog.is_alone else 0,
                 renewal=renewal,
             )
-            if batch.messages:
-                batches.append(batch)
-            self.backlog.note(family, batch.messages)
+            for family, limit in limits.items()
+            if family in queues
+        ]
+        batches = yield from together(claims)
+        for batch in batches:
+            self.backlog.note(batch.family, batch.messages)
+        batches = [batch for batch in batches if batch.messages]
         messages, size = sum(batch.messages for batch in batches), sum(batch.bytes for batch in batches)
         self._is_full = not narrowed and (messages >= most or size >= most_bytes)
         return batches
 
     def plan(self, start: Offset, end: Offset) -> Steps[list[list[Slice]]]:
         """Begin the batches between the two offsets, and divide them among tasks."""
-        yield from self.backlog.look(end.queues, end.read)
-        slices: list[Slice] = []
-        for family in self.backlog.queues:
-            if start.position(family) != end.position(family):
-                yield from self._begin(end, family)
-                slices += yield from self._slices(end, family)
+        yield from self.backlog.look(end.queues, end.read)  # a queue may be deleted between the two
+        there = self.backlog.queues
+        queues = {family: there[family] for family in end.since(start) if family in there}
+        begun = yield from together([self._begin(end, family) for family in queues])
+        found = yield from together([self._slices(end, family) for family in queues])
+        for family, is_first, (parts, _) in zip(queues, begun, found, strict=True):
+            if is_first and not parts:  # it was claimed from another queue of this name
+                self._lost(family, 1, 0)
+        epoch = sum(count for _, count in found)
+        held = {queue.keys: count for queue, (_, count) in zip(queues.values(), found, strict=True)}
+        yield Batch([batch_calls.note_held(keys, end.query, n, epoch) for keys, n in held.items()])
+        slices = [part for parts, _ in found for part in parts]
         return dealt(slices, self._options.partitions, self._options.cores)
 
-    def _begin(self, end: Offset, family: str) -> Steps[None]:
+    def _begin(self, end: Offset, family: str) -> Steps[bool]:
+        """Begin a batch; whether it is the first one, and this run has claimed it."""
         queue, batch = self.backlog.queues[family], end.position(family).batch
         if self._begun.get(family) == batch:
-            return
+            return False
         self._begun[family] = batch
         begun: batch_calls.Begun = yield batch_calls.begin_batch(
             queue.keys, end.query, batch=batch, run=self._run
@@ -222,19 +239,19 @@ class Query:
         else:
             if family not in self._done:
                 yield from ack_batch(queue.keys, end.tokens_before(family))
-            suspected = self._suspected.get(family, 0)
-            yield from narrow(queue, end, begun, suspected, self._options.max_failures)
+            yield from narrow(queue, end, begun, self._suspected.get(family, 0), self._options.max_failures)
         if begun.failures or begun.half:
             waiting = yield from halves(queue.keys, end)
             self.aside[family] = [token for half in waiting.values() for token in half.tokens]
+        return batch == 1 and self._is_new
 
-    def _slices(self, end: Offset, family: str) -> Steps[list[Slice]]:
+    def _slices(self, end: Offset, family: str) -> Steps[tuple[list[Slice], int]]:
+        """The places of a batch, and how many messages it holds."""
         keys, tokens = self.backlog.queues[family].keys, end.tokens(family)
-        places = yield from sizes_of(keys, tokens)
-        held = yield from held_by(keys, tokens)
-        yield batch_calls.note_held(keys, end.query, sum(held))
-        return [
+        places, held = yield from together([sizes_of(keys, tokens), held_by(keys, tokens)])
+        slices = [
             Slice(keys, shard_of(family, self._options.shards), token, 0, count)
             for token, count in zip(tokens, places, strict=True)
             if count
         ]
+        return slices, sum(held)

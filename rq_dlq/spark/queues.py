@@ -51,7 +51,7 @@ def _elsewhere(broker: Broker, what: str) -> InvalidInput:
     return InvalidInput(
         f"{broker.url}, namespace {broker.settings.namespace!r}, has {what}: the rows were read from another "
         "server or namespace, or this one has lost its data. Pass the url and namespace of the read also to "
-        "check_held() and to each write, or set $RQ_DLQ_URL. Nothing was changed"
+        "split(), to check_held() and to each write, or set $RQ_DLQ_URL. Nothing was changed"
     )
 
 

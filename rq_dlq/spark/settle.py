@@ -187,14 +187,14 @@ def _call(verb: str, queue: QueueState[Any], fate: Fate, ids: Sequence[str]) -> 
     cause = Cause.named(fate.kind, fate.text)
     if verb == "ack":
         return settling_calls.ack(queue.keys, held)
-    if verb == "discard":
+    if verb == "discard" or fate.kind == POISON:  # as where a worker's handler raises it
         return settling_calls.poison(
             queue.keys, held, reason="poison", cause=cause, consumer=queue.consumer, seed=seed(),
             default_policy=queue.policy,
         )  # fmt: skip
     return settling_calls.nack(
         queue.keys, held, delay=fate.delay, charge=True, cause=cause, consumer=queue.consumer, seed=seed(),
-        default_policy=queue.policy, counts=fate.kind != POISON,
+        default_policy=queue.policy, counts=True,
     )  # fmt: skip
 
 

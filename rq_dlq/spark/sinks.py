@@ -52,7 +52,7 @@ def epoch_key(df: DataFrame, epoch: int, *, query: str = "") -> str:
     return f"{name}-{epoch}"
 
 
-def check_held(df: DataFrame | Split, *, url: str | None = None, namespace: str = USUAL_NAMESPACE) -> None:
+def check_held(df: DataFrame | Split, *, url: str | None = None, namespace: str | None = None) -> None:
     """Check that the query still holds these rows: call it after the work, before the sink commits.
 
     If the driver was frozen for longer than its lease, another consumer may have its messages. The error ends
@@ -63,8 +63,8 @@ def check_held(df: DataFrame | Split, *, url: str | None = None, namespace: str 
     Args:
         df: what `split` returned, which knows whose the rows are; or rows with the columns id and batch,
             persisted, or their work is done twice.
-        url: the URL of Redis, as for the stream; None: $RQ_DLQ_URL, or the embedded server if that is unset.
-        namespace: the namespace, as for the stream.
+        url: the URL of Redis, as for the stream; None: that of `split`, $RQ_DLQ_URL, or the embedded server.
+        namespace: the namespace, as for the stream; None: that of `split`, or the usual one.
 
     Raises:
         InvalidInput: a column or a row's batch is missing, or the rows are from another server.
@@ -72,13 +72,13 @@ def check_held(df: DataFrame | Split, *, url: str | None = None, namespace: str 
         BrokerUnavailable: Redis cannot be reached.
     """
     if isinstance(df, Split):
-        tokens = df.tokens
+        tokens, url, namespace = df.tokens, url or df.url, namespace or df.namespace
     elif missing := [name for name in WHOSE if name not in df.columns]:
         raise InvalidInput(f"check_held() needs the column {', '.join(map(repr, missing))}: pass it through")
     else:
         tokens = [row.batch for row in df.select("batch").distinct().collect()]
     claims = sorted((family_of(token), token) for token in tokens)
-    broker = broker_at(resolve(url), namespace)
+    broker = broker_at(resolve(url), namespace or USUAL_NAMESPACE)
     check_origin(broker, claims)
     lost = 0
     for family, group in groupby(claims, lambda claim: claim[0]):

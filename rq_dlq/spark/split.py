@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import Observation
@@ -23,10 +23,11 @@ from rq_dlq.spark.brokers import USUAL_NAMESPACE
 from rq_dlq.spark.columns import MessageColumns
 from rq_dlq.spark.schemas import BAD, ERROR, WHOSE, check_output, chosen_of, columns_of, schema_of
 from rq_dlq.spark.send import ROOT, SPLIT
+from rq_dlq.spark.whole import given_to
 from rq_dlq.values.failure import Cause
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from rq_dlq.spark.options import StreamOptions
 
@@ -38,50 +39,64 @@ Rows = TypeVar("Rows", pa.RecordBatch, list[dict[str, Any]])
 
 @dataclass(slots=True)
 class Split:
-    """A handler's output, computed once and kept; unpacks as `ok, bad`. At the end of its block it is freed.
-
-    The end of the block raises InvalidInput if rows failed, and neither `nack`, `bad` nor `rows` was used:
-    they would be acked, and in no output.
+    """A handler's output, computed once and kept in the block of `with`; unpacks as `ok, bad`; see `split`.
 
     Attributes:
-        ok: the rows without an error, without the columns error_class and error_message.
-        failed: how many others there are.
+        url, namespace: where the messages are.
+        failed: how many rows failed.
         tokens: the tokens of the claims of all rows.
     """
 
-    ok: DataFrame
-    _bad: DataFrame = field(repr=False)
-    failed: int
-    _rows: DataFrame = field(repr=False)
-    tokens: list[str]
-    _has_given: bool = field(default=False, init=False, repr=False)
+    url: str | None
+    namespace: str
+    _df: DataFrame = field(repr=False)
+    _dropped: bool = field(repr=False)
+    failed: int = field(init=False, repr=False)
+    tokens: list[str] = field(init=False, repr=False)
+    _count: int = field(init=False, repr=False)
+    _rows: DataFrame = field(init=False, repr=False)
+    _unused: set[str] = field(default_factory=lambda: {"failed", "succeeded"}, init=False, repr=False)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raise the error of an attribute that there is not, or not yet."""
+        if name not in self.__slots__:
+            raise AttributeError(name)
+        raise InvalidInput(
+            "split() was not entered, so it has done nothing, and nothing is acked: write "
+            "`with split(…) as done:`, and use done in its block"
+        )
+
+    @property
+    def ok(self) -> DataFrame:
+        """The rows without an error, without the columns error_class and error_message."""
+        self._unused.discard("succeeded")
+        return self._rows.where(~_has_failed()).drop(*ERROR)
 
     @property
     def bad(self) -> DataFrame:
         """The rows that failed: id, batch, error_class, error_message, as nack and discard take them."""
-        self._has_given = True
-        return self._bad
+        self._unused.discard("failed")
+        return self._rows.where(_has_failed()).select(*BAD.fieldNames())
 
     @property
     def rows(self) -> DataFrame:
         """All rows, with error_class and error_message."""
-        self._has_given = True
+        self._unused.clear()
         return self._rows
 
-    def nack(self, *, url: str | None = None, namespace: str = USUAL_NAMESPACE) -> None:
+    def nack(self, *, url: str | None = None, namespace: str | None = None) -> None:
         """Nack the rows that failed. Without failed rows it does nothing.
 
         Args:
-            url: the URL of Redis, as for the stream; None: $RQ_DLQ_URL, or the embedded server if that is
-                unset.
-            namespace: the namespace, as for the stream.
+            url, namespace: as for the stream; None: as for `split`.
 
         Raises:
             InvalidInput: the rows are from another server.
             BrokerUnavailable: Redis cannot be reached.
         """
         if self.failed:
-            source = {"namespace": namespace} | ({} if url is None else {"url": url})
+            url = self.url if url is None else url
+            source = {"namespace": namespace or self.namespace} | ({} if url is None else {"url": url})
             written = self.bad.write.format("rq_dlq").options(operation="nack", **source)
             written.mode("append").save()
 
@@ -94,18 +109,55 @@ class Split:
         return iter((self.ok, self.bad))
 
     def __enter__(self) -> Self:
+        if context := getattr(self._df.sparkSession, "sparkContext", None):  # Connect has none
+            context.setLocalProperty(SPLIT, context.getLocalProperty(ROOT))
+        facts = (
+            sql.count(sql.lit(1)).alias("count"),
+            sql.count_if(_has_failed()).alias("failed"),
+            sql.array_join(sql.collect_set("batch"), "\n").alias("tokens"),  # Spark 4.0 observes no arrays
+        )
+        self._rows = self._df.observe(seen := Observation(), *facts).localCheckpoint()
+        found = seen.get or self._rows.agg(*facts).collect()[0].asDict()  # Connect observes no checkpoint
+        self._count, self.failed = found["count"], found["failed"]
+        self.tokens = [token for token in found["tokens"].split("\n") if token]
+        try:
+            self._check_whole()
+        except BaseException:
+            self.unpersist()
+            raise
         return self
+
+    def _check_whole(self) -> None:
+        given = 0 if self._dropped else given_to(self._df, self.tokens, self.url, self.namespace)
+        count = self._count
+        if given and count != given:  # a handler may make several rows of a message
+            count = self._rows.select("id").distinct().count()
+        if count < given:
+            raise InvalidInput(
+                f"{given - count:,} of {given:,} messages are not among the rows of split(), so they would "
+                "be acked and lost: let them fail, by error_class and error_message, in place of leaving "
+                "them out, or write split(…, dropped=True); if their lease has ended, start the query again"
+            )
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         self.unpersist()
-        if kind is None and self.failed and not self._has_given:
+        counts = {"failed": self.failed, "succeeded": self._count - self.failed}
+        lost = [f"{count:,} rows {part}" for part, count in counts.items() if count and part in self._unused]
+        if kind is None and lost and not self._dropped:
             raise InvalidInput(
-                f"{self.failed:,} rows failed, and the block of split() did nothing with them, so they would "
-                "be acked and lost: call done.nack(), or write done.bad"
+                f"{' and '.join(lost)}, and the block of split() did nothing with them, so they would be "
+                "acked and lost: write done.ok, and call done.nack(), or write done.bad; or say that they "
+                "may be lost: split(…, dropped=True)"
             )
 
 
-def split(df: DataFrame) -> Split:
+def _has_failed() -> Column:
+    return sql.coalesce(*(sql.col(name).cast("string") for name in ERROR)).isNotNull()
+
+
+def split(
+    df: DataFrame, *, dropped: bool = False, url: str | None = None, namespace: str = USUAL_NAMESPACE
+) -> Split:
     """Run a handler, and separate its output into rows that succeeded and rows that failed.
 
         with split(batch.mapInArrow(by_row(handle, OUT), OUT)) as done:
@@ -113,17 +165,25 @@ def split(df: DataFrame) -> Split:
             done.ok.write.mode("overwrite").parquet(f"out/epoch={epoch_key(batch, epoch)}")
             done.nack()
 
-    The handler runs here, once for each row, and its output is kept until the end of the block. It is not
-    computed again: a handler might return a different result, and its row would be written twice or be in
-    neither part. So if an executor is lost in the block, the epoch fails and is repeated. So it is if rows
-    failed and the block does nothing with them.
+    The handler runs as the block begins, once for each row, and its output is kept until the end of the
+    block. It is not computed again: a handler might return a different result, and its row would be written
+    twice or be in neither part. So if an executor is lost in the block, the epoch fails and is repeated.
+
+    The epoch also fails, before anything is acked, if messages would be acked and be in no output: the block
+    was not entered; messages of the batch are not among the rows, since something has left them out; rows
+    succeeded and the block did not use `ok`, or rows failed and it used neither `nack` nor `bad`. (`rows` has
+    both.)
 
     Args:
         df: has the columns id, batch, error_class and error_message (strings; both null for a success)
             and others.
+        dropped: messages may be in no output. Pass it also if several blocks share the rows of an epoch.
+        url, namespace: as for the stream; None: $RQ_DLQ_URL, or the embedded server if that is unset.
 
     Raises:
-        InvalidInput: a column is missing, or it is a stream outside of `foreachBatch`.
+        InvalidInput: a column is missing, or it is a stream outside of `foreachBatch`; and, from the block,
+            messages would be lost, or the rows are from another server.
+        BrokerUnavailable: Redis cannot be reached.
     """
     if missing := [name for name in BAD.fieldNames() if name not in df.columns]:
         raise InvalidInput(
@@ -132,14 +192,7 @@ def split(df: DataFrame) -> Split:
         )
     if df.isStreaming:
         raise InvalidInput("split() takes a batch, not a stream: use it in the function of foreachBatch")
-    if context := getattr(df.sparkSession, "sparkContext", None):  # Connect has none
-        context.setLocalProperty(SPLIT, context.getLocalProperty(ROOT))
-    has_failed = sql.coalesce(*(sql.col(name).cast("string") for name in ERROR)).isNotNull()
-    facts = (sql.count_if(has_failed).alias("failed"), sql.collect_set("batch").alias("tokens"))
-    kept = df.observe(seen := Observation(), *facts).localCheckpoint()
-    found = seen.get or kept.agg(*facts).collect()[0].asDict()  # Connect observes no checkpoint
-    ok, bad = kept.where(~has_failed).drop(*ERROR), kept.where(has_failed).select(*BAD.fieldNames())
-    return Split(ok, bad, found["failed"], kept, found["tokens"])
+    return Split(url, namespace, df, dropped)
 
 
 def by_row(function: Callable[[Row], Mapping[str, Any]], schema: StructType | str) -> Handler:
@@ -152,8 +205,8 @@ def by_row(function: Callable[[Row], Mapping[str, Any]], schema: StructType | st
     of whole numbers, 1.5 does not), or if the row has a string that is not UTF-8 or a time that Python does
     not have (after the year 9999). The error becomes the row's error_class (with its module, unless it is a
     built-in) and error_message (at most 500 characters), as in the history of a message; its other columns
-    are null. `split` separates such rows: write them with the operation `nack`, which leaves the rest to the
-    queue's policy, or with `discard` if no retry helps: the class of `Poison` is `rq_dlq.errors.Poison`.
+    are null. `split` separates such rows: a nack leaves them to the queue's policy, except those with the
+    class of `Poison`, `rq_dlq.errors.Poison`, which no retry helps: they die at once.
 
     Args:
         function: takes a row as a dict (body is bytes, headers a dict) and returns a dict with columns of the

@@ -59,12 +59,12 @@ class Driver:
             self._ahead.result()
         after = self.run(self.query.advance(before, most))
         if after != before:
-            self.keep(after)
+            self.keep(before, after)
             self._ahead = self._beside.submit(self._work_ahead, before, after, most)
         return after
 
     def _work_ahead(self, before: Offset, now: Offset, most: int) -> None:
-        self.keep(self.run(self.query.work_ahead(now, most)))
+        self.keep(now, self.run(self.query.work_ahead(now, most)))
         for family in before.queues:  # acked
             self.keeper.drop(QueueKeys(self._namespace, family), before.tokens(family))
 
@@ -83,11 +83,13 @@ class Driver:
         finally:
             self.keeper.stop()
 
-    def keep(self, offset: Offset) -> None:
-        """Renew the leases of an offset's batches from now."""
-        for family in offset.queues:
-            tokens = [*offset.tokens(family), *self.query.aside.get(family, ())]
-            self.keeper.keep(QueueKeys(self._namespace, family), tokens)
+    def keep(self, start: Offset, end: Offset) -> None:
+        """Renew the leases of the batches between the two offsets."""
+        tokens = {
+            QueueKeys(self._namespace, family): [*end.tokens(family), *self.query.aside.get(family, ())]
+            for family in end.since(start)
+        }
+        self.keeper.keep(tokens)
 
 
 def end_process(*_: object) -> None:
@@ -139,8 +141,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._driver.advance(Offset.of(start), limit.max_rows).as_json()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """The backlog for the progress report: the number of waiting messages, by queue."""
-        return {"backlog": self._driver.run(self._driver.backlog.waiting())}
+        """The lag for the progress report, by queue: see `Backlog.lag`; `ahead`: messages claimed ahead."""
+        driver = self._driver
+        lag = driver.run(driver.backlog.lag())
+        return {**lag, "ahead": dict.fromkeys(lag["backlog"], 0) | driver.query.ahead}
 
     @without_traceback
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -150,10 +154,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @without_traceback
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The messages of the batch `end`, as far as it still holds them."""
-        batch = Offset.of(end)
-        self._driver.keep(batch)  # immediately: the driver may have been down for nearly a lease
-        shares = self._driver.run(self._driver.query.plan(Offset.of(start), batch))
-        self._driver.keep(batch)  # and the halves that planning has parked
+        before, batch = Offset.of(start), Offset.of(end)
+        self._driver.keep(before, batch)  # immediately: the driver may have been down for nearly a lease
+        shares = self._driver.run(self._driver.query.plan(before, batch))
+        self._driver.keep(before, batch)  # and the halves that planning has parked
         return list(map(InputPartition, shares)) or [InputPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -7,24 +7,30 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from rq_dlq._keys import QueueKeys
+from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls
 from rq_dlq.core.queues.queue import QueueState
+from rq_dlq.core.steps.driving import together
 from rq_dlq.core.steps.step import Batch, Wait
 from rq_dlq.core.upkeep.maintain import maintain
+from rq_dlq.core.upkeep.watched import MaintainedQueue
 from rq_dlq.errors import DataLoss, InvalidInput
 from rq_dlq.spark.queues import chosen
 
 if TYPE_CHECKING:
+    from rq_dlq.core.steps.call import Command
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.spark.options import StreamOptions
     from rq_dlq.values.counts import QueueStats
 
 T = TypeVar("T")
 logger = logging.getLogger("rq_dlq.spark")
+LET_IN = 32  # messages that a claim asks for where a gate or a slot is due
 
 
 def lose(options: StreamOptions, message: str, advice: str) -> None:
@@ -85,12 +91,22 @@ class Subscription(Generic[T]):
         return Wait(some.silent, max(1, min(milliseconds, self._options.max_wait)))
 
 
+class Seen(NamedTuple):
+    """What a look saw of a queue: waiting messages, seconds since the first became due, and dead letters."""
+
+    backlog: int
+    oldest: float
+    dead: int
+
+
 class Backlog(Subscription[QueueState[Any]]):
     """The ready messages in the queues of a query, and how many of them the next batch takes, as steps."""
 
     def __init__(self, options: StreamOptions, made: Callable[[str], QueueState[Any]]) -> None:
         super().__init__(options, made)
         self._left: dict[str, int] | None = None  # by queue, the rest that was ready at AvailableNow
+        self._watched: dict[str, MaintainedQueue] = {}
+        self._seen: dict[str, Seen] = {}  # by queue, at the last look
 
     @property
     def is_alone(self) -> bool:
@@ -107,16 +123,22 @@ class Backlog(Subscription[QueueState[Any]]):
         yield from self.look()
         self._left = yield from self._ready()
 
-    def waiting(self) -> Steps[dict[str, int]]:
-        """The number of waiting messages, by queue."""
-        return {family: stats.waiting for family, stats in (yield from self._counts()).items()}
+    def lag(self) -> Steps[dict[str, dict[str, float]]]:
+        """What was seen of each queue (`Seen`), by name and queue; of several, at the last look at them."""
+        if self.is_alone:
+            yield from self._look_at(self.queues)
+        seen = {family: self._seen[family] for family in self.queues if family in self._seen}
+        return {name: {family: getattr(each, name) for family, each in seen.items()} for name in Seen._fields}
 
     def is_worth_a_batch(self) -> Steps[bool]:
         """Whether enough messages are ready, or have waited long enough."""
         options = self._options
         if options.min_messages == 1 or self.is_bounded:  # AvailableNow must end
             return True
-        stats = (yield from self._stats()).values()
+        queues = self.queues
+        yield from self._ready()
+        found = yield Batch([calls.stats(queue.keys, family) for family, queue in queues.items()])
+        stats: list[QueueStats] = [stats for _, stats in found]
         waited = max((each.oldest or 0.0 for each in stats), default=0.0)
         return sum(each.ready for each in stats) >= options.min_messages or waited * 1000 >= options.max_delay
 
@@ -131,19 +153,53 @@ class Backlog(Subscription[QueueState[Any]]):
 
     def note(self, family: str, claimed: int) -> None:
         """Note how many messages were claimed. None: no ready messages are left."""
+        if seen := self._seen.get(family):
+            self._seen[family] = seen._replace(backlog=max(0, seen.backlog - claimed))
         if self._left is not None:
             self._left[family] -= claimed or self._left[family]
 
     def _ready(self) -> Steps[dict[str, int]]:
-        return {family: stats.ready for family, stats in (yield from self._stats()).items()}
-
-    def _stats(self) -> Steps[dict[str, QueueStats]]:
-        """The counts of each queue, after its maintenance: due messages are ready."""
-        for queue in self.queues.values():
-            yield from maintain(queue)
-        return (yield from self._counts())
-
-    def _counts(self) -> Steps[dict[str, QueueStats]]:
+        """How many messages of each queue are ready, after the maintenance that is due."""
         queues = self.queues
-        found = yield Batch([calls.stats(queue.keys, family) for family, queue in queues.items()])
-        return {family: stats for family, (_, stats) in zip(queues, found, strict=True)}
+        ready, due = yield from self._look_at(queues)
+        if due:
+            yield from together([maintain(queues[family]) for family in due])
+            for family in due:
+                self._watched[family].rest()
+            ready |= (yield from self._look_at(due))[0]
+        return ready
+
+    def _look_at(self, families: Collection[str]) -> Steps[tuple[dict[str, int], list[str]]]:
+        """How many messages of these queues are ready, and which queues have maintenance that is due."""
+        ready: dict[str, int] = {}
+        due: list[str] = []
+        watched = {family: self._watch(family) for family in families}
+        reads = {family: (*each.looks, *_counts(each.keys)) for family, each in watched.items()}
+        replies = iter((yield Batch([*chain.from_iterable(reads.values())])))
+        for family, each in watched.items():
+            *looks, ready[family], scheduled, dead, head, gate, slot = islice(replies, len(reads[family]))
+            oldest = round(calls.waited(looks[0], head) or 0.0, 3)
+            self._seen[family] = Seen(ready[family] + scheduled, oldest, dead)
+            if any(at is not None and at <= looks[0] for at in (gate, slot)):
+                ready[family] = max(ready[family], LET_IN)
+            if each.due(looks)[0]:
+                due.append(family)
+        return ready, due
+
+    def _watch(self, family: str) -> MaintainedQueue:
+        if family not in self._watched:
+            queue = self.queues[family]
+            self._watched[family] = MaintainedQueue(queue.keys, policy=queue.policy)
+        return self._watched[family]
+
+
+def _counts(keys: QueueKeys) -> Sequence[Command[Any]]:
+    """Reads how many messages wait, and when a claim can let in more, of a dependency or a key."""
+    return (
+        page_calls.size(keys, "ready"),
+        page_calls.size(keys, "scheduled"),
+        page_calls.size(keys, "dead"),
+        calls.first_score(keys, "ready"),
+        calls.first_score(keys, "gates"),
+        calls.first_score(keys, "slots"),
+    )

@@ -46,6 +46,16 @@ GAUGES: dict[str, tuple[str, str, Callable[[QueueOverview], float]]] = {  # name
         "seconds",
         lambda queue: queue.oldest_parked or 0.0,
     ),
+    "rq_dlq_gathers": (
+        "Gathers whose message waits in this queue until others have ended.",
+        "",
+        lambda queue: float(queue.stats.gathers),
+    ),
+    "rq_dlq_oldest_gather_age_seconds": (
+        "How long ago the oldest of these gathers was opened; 0: there is none.",
+        "seconds",
+        lambda queue: queue.stats.oldest_gather or 0.0,
+    ),
     "rq_dlq_queue_paused": (
         "1: the queue is paused, so no messages are delivered.",
         "",
@@ -75,7 +85,7 @@ class Reading:
     """The values read from Redis.
 
     Attributes:
-        processes: the reports; None: the cluster node that has them does not answer.
+        processes: the reports, those of outboxes too; None: the cluster node with them does not answer.
         seconds: how long the reading took.
     """
 
@@ -98,6 +108,7 @@ def families(reading: Reading) -> Iterator[Metric]:
         names = [*overview.by_name, *(queue.name for queue in overview.unreachable)]
         yield from _workers(names, alive)
         yield from _maintenance([process for process in alive if process.roles])
+        yield from _outboxes(reading.processes)
 
 
 def _ups(overview: Overview, *, processes_up: bool) -> Iterator[Metric]:
@@ -228,4 +239,30 @@ def _maintenance(maintainers: Sequence[ProcessReport]) -> Iterator[Metric]:
     )
     if maintainers:
         last.add_metric((), min(process.ago for process in maintainers))
+    yield last
+
+
+def _outboxes(reports: Sequence[ProcessReport]) -> Iterator[Metric]:
+    """By outbox, also if its relay has ended: an age that grows is what an alert looks at."""
+    labels = ("outbox",)
+    rows = GaugeMetricFamily("rq_dlq_outbox_rows", "Rows that are not sent yet.", labels=labels)
+    oldest = GaugeMetricFamily(
+        "rq_dlq_outbox_oldest_age_seconds",
+        "How long the oldest row has waited; 0: none waits.",
+        labels=labels,
+        unit="seconds",
+    )
+    last = GaugeMetricFamily(
+        "rq_dlq_outbox_report_age_seconds",
+        "Time since the last report of the relay.",
+        labels=labels,
+        unit="seconds",
+    )
+    for report in reports:
+        if (outbox := report.outbox) is not None:
+            rows.add_metric((outbox.name,), outbox.rows)
+            oldest.add_metric((outbox.name,), outbox.oldest + report.ago if outbox.rows else 0.0)
+            last.add_metric((outbox.name,), report.ago)
+    yield rows
+    yield oldest
     yield last

@@ -94,7 +94,7 @@ class QueueCollector(Collector):
 
     def _processes(self) -> list[ProcessReport] | None:
         try:
-            return self._broker._run(driving.unrepeated(processes.processes(self._broker.settings.namespace)))
+            return self._broker._run(driving.unrepeated(processes.reported(self._broker.settings.namespace)))
         except NodeUnavailable:  # other nodes have queues that were read
             return None
 

@@ -17,17 +17,17 @@ from rq_dlq.errors import InvalidInput
 if TYPE_CHECKING:
     import pytest
 
-    from rq_dlq._scripts import Scripts
+    from rq_dlq._scripts import Joined
 
 
 class Faults:
     """The faults to inject between the program and the server.
 
-    A verb is a script: send, claim, ack, nack, poison, release, extend, commit, redrive, …
+    A verb is a call to Redis: send, claim, ack, nack, poison, release, extend, commit, redrive, …
     """
 
-    def __init__(self, scripts: Scripts, patch: pytest.MonkeyPatch) -> None:
-        self._verbs = scripts.names()
+    def __init__(self, verbs: Joined, patch: pytest.MonkeyPatch) -> None:
+        self._verbs = verbs.names()
         self._calls: Counter[str] = Counter()
         self._replies: Counter[str] = Counter()
         once, awaited = Connections._once, AsyncConnections._once  # noqa: SLF001
@@ -74,7 +74,7 @@ class Faults:
     @contextmanager
     def _around(self, step: object) -> Generator[None]:
         steps = step.calls if isinstance(step, Batch) else [step]
-        verbs = [one.script for one in steps if isinstance(one, Call)]
+        verbs = [one.verb for one in steps if isinstance(one, Call)]
         _use_up(self._calls, verbs, "the test drops this call")
         yield
         _use_up(self._replies, verbs, "the test drops this reply")

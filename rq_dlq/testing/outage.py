@@ -1,6 +1,6 @@
-"""Simulates an outage in virtual time on the real scripts: workers, and a dependency that is down.
+"""Simulates an outage in virtual time on the real Lua: workers, and a dependency that is down.
 
-No real time passes: each event moves the clock of the scripts to its time. Simulated workers block like
+No real time passes: each event moves the clock of the Lua to its time. Simulated workers block like
 clients, until a token in `wake` or the time in a claim's reply: a missing alarm leaves messages waiting.
 """
 
@@ -193,8 +193,9 @@ class Fleet:
             self._at(self.now + takes, lambda: self._finish(worker, done, token))
             return
         self._idle.append(worker)
-        time = self.now + (reply.wait / 1000 if reply.wait > 0 else PATIENCE)
-        self._sleeps[worker] = (time, reply.wait > 0)
+        alarmed = isinstance(reply.wait, int)
+        time = self.now + (reply.wait / 1000 if isinstance(reply.wait, int) else PATIENCE)
+        self._sleeps[worker] = (time, alarmed)
         self._at(time, lambda: self._wakes(worker, time))
 
     def _claimed(self, *, alarmed: bool = False) -> tuple[Claimed, str]:
@@ -249,7 +250,7 @@ def staged(
     key = f"{namespace}:now"
     with (
         redis.Redis.from_url(url) as raw,
-        Broker(url, namespace=namespace, scripts=moved_clock(key)) as broker,
+        Broker(url, namespace=namespace, verbs=moved_clock(key)) as broker,
     ):
         try:
             yield make(broker, raw, Clock(raw, key=key), plan, draw)

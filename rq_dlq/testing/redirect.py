@@ -35,7 +35,7 @@ def redirected(server: Server, patch: pytest.MonkeyPatch) -> TestBroker:
 
     def settings(broker: BrokerBase) -> dict[str, Any]:
         pool = server.pool(awaiting=isinstance(broker, rq_dlq.asyncio.Broker))
-        return {"url": server.url, "scripts": MOVED_CLOCK, "pool": pool, "revive": None}
+        return {"url": server.url, "verbs": MOVED_CLOCK, "pool": pool, "revive": None}
 
     def connected(broker: Broker) -> Connections:
         if broker not in blocking:
@@ -50,7 +50,7 @@ def redirected(server: Server, patch: pytest.MonkeyPatch) -> TestBroker:
     patch.setattr(BrokerBase, "_connection_settings", settings)
     patch.setattr(BrokerBase, "_known_url", property(lambda _: server.url))
     patch.setattr(BrokerBase, "_pool", _in_place_of("_pool", None), raising=False)
-    patch.setattr(BrokerBase, "_scripts", _in_place_of("_scripts", MOVED_CLOCK), raising=False)
+    patch.setattr(BrokerBase, "_verbs", _in_place_of("_verbs", MOVED_CLOCK), raising=False)
     patch.setattr(Broker, "_connections", property(blocking.get))
     patch.setattr(Broker, "_connected", connected)
     patch.setattr(rq_dlq.asyncio.Broker, "_connections", property(awaiting.get))

@@ -23,7 +23,7 @@ class Server:
     Attributes:
         url: its address, or its name if it has none.
         client: a plain client of the server.
-        clock: the clock for the scripts `MOVED_CLOCK`.
+        clock: the clock for the verbs `MOVED_CLOCK`.
         fake: fakeredis' server; None: a real server.
     """
 

@@ -50,8 +50,8 @@ class _Words(NamedTuple):
 
 _GONE: Final = ("is not there any more", "are not there any more")
 _KNOWN: Final = (
-    "is not there any more, or the other queue has its id",
-    "are not there any more, or the other queue has their ids",
+    "is not there any more, or the other queue has its id, or is full",
+    "are not there any more, or the other queue has their ids, or is full",
 )
 _BEHIND: Final = (
     "is not there any more, or waits for others of its key",

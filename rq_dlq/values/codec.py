@@ -52,6 +52,15 @@ class Ids:
         return self._drawn
 
 
+class Encoded:
+    """A body that a codec has encoded as JSON already, and checked."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
 class Codec(Generic[T]):
     """Encodes and decodes bodies with msgspec.
 
@@ -123,7 +132,7 @@ class Codec(Generic[T]):
             if isinstance(body, bytes):
                 head, data = as_bytes, body
             elif type(body) not in known and (copy := look(body)) is not None:
-                head, data = as_bytes, copy
+                head, data = as_json if type(body) is Encoded else as_bytes, copy
             else:
                 head, data = as_json, encode(body)
             if len(data) > room:
@@ -155,21 +164,23 @@ class Codec(Generic[T]):
         Raises:
             InvalidMessage: it cannot be encoded.
         """
-        if type(body) not in self._known:
-            self._look(body)
+        if type(body) not in self._known and (data := self._look(body)) is not None and type(body) is Encoded:
+            return data
         return self._encode(body)
 
     def _look(self, body: Any) -> bytes | None:
         """Check that JSON keeps all data of a body; most classes are checked only once.
 
         Returns:
-            The bytes of a bytes-like body; None: the body is something else.
+            The bytes of a bytes-like body, or of an encoded one; None: the body is something else.
 
         Raises:
             InvalidMessage: a field would be lost.
         """
         if isinstance(body, bytearray | memoryview):
             return bytes(body)  # pyright: ignore[reportUnknownArgumentType]
+        if isinstance(body, Encoded):
+            return body.data
         if lost := models.lost_of(type(body)):
             raise InvalidMessage(lost)
         self._known.add(type(body))

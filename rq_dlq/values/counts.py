@@ -190,6 +190,8 @@ class QueueStats:
             they are not delivered until maintenance has repaired the index. With more than 5,000 concurrent
             claims: 0.
         blocked: how many scheduled messages are due, but wait for others of their key (`PerKey`).
+        gathers: gathers whose `then` waits in this queue for their children (`Broker.gather`).
+        oldest_gather: seconds since the oldest of these was opened; None: there is none.
 
     Examples:
         >>> stats = orders.stats()
@@ -212,6 +214,8 @@ class QueueStats:
     overdue: float = 0.0
     orphaned: int = 0
     blocked: int = 0
+    gathers: int = 0
+    oldest_gather: float | None = None
 
     @property
     def waiting(self) -> int:

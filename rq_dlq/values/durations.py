@@ -13,7 +13,7 @@ def milliseconds(value: Duration, *, name: str, minimum: int = 0) -> int:
 
     Args:
         value: seconds (a number, or a number as text), a timedelta, or text of numbers and units
-            from the largest to the smallest: "1m30s", "500ms", "2h", "1d", "1.5s".
+            from the largest to the smallest: "1m30s", "500ms", "2h", "1d", "2w", "1.5s".
         name: the argument's name, for the error.
         minimum: the shortest duration allowed, in milliseconds.
 

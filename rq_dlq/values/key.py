@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import blake2b
+from hashlib import sha1
 from typing import Literal, TypeAlias
 
 from rq_dlq.errors import InvalidMessage
@@ -56,9 +56,12 @@ class KeyStats:
 
 
 def lane_of(text: str, of: Of = "key") -> int:
-    """The number of the lane of a key or a dependency. Keys with the same lane are ordered together."""
-    digest = blake2b(text.encode(), digest_size=WIDTH, person=f"rq_dlq {of}".encode()[:16]).digest()
-    return int.from_bytes(digest, "big") & _LANES
+    """The number of the lane of a key or a dependency. Keys with the same lane are ordered together.
+
+    Every language has this hash, and so has Redis: `Record.lane_of` in `lua/record.lua`.
+    """
+    digest = sha1(f"{of}\0{text}".encode(), usedforsecurity=False).digest()
+    return int.from_bytes(digest[:WIDTH], "big") & _LANES
 
 
 def packed(given: object, of: Of = "key") -> bytes:

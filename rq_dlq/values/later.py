@@ -11,7 +11,7 @@ from typing import Final
 
 from rq_dlq.errors import UpgradeRequired
 
-MARK: Final = re.compile(rb">=([0-9][0-9.]{0,15})(?: |$)")  # lua/lib/is_later.lua
+MARK: Final = re.compile(rb">=([0-9][0-9.]{0,15})(?: |$)")  # lua/record.lua, is_later
 
 
 def needed(text: bytes, start: int = 0) -> str:

@@ -120,7 +120,8 @@ class Leased(Received[T]):
     @property
     def _wants_result(self) -> bool:
         """Whether its result was requested."""
-        return b" result=" in self._row.state
+        state = self._row.state
+        return b" result=" in state and b" result=0 " not in state  # a child of a gather without one
 
     @property
     def lease_until(self) -> datetime:

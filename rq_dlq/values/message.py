@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
@@ -15,13 +15,16 @@ from rq_dlq.errors.guesses import Answering
 from rq_dlq.values import record as records
 from rq_dlq.values import state as states
 from rq_dlq.values.codec import NO_HEADERS, NO_JSON, Codec
-from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.failure import Cause, Event, cause_of_expiry, last_failure, moment, read_history
 from rq_dlq.values.flags import check_flag
 from rq_dlq.values.key import text_in
 from rq_dlq.values.later import needed, upgrade
 from rq_dlq.values.names import check_id
 from rq_dlq.values.strings import strings_of
+from rq_dlq.values.times import due_of, end_of
+
+if TYPE_CHECKING:
+    from rq_dlq.values.durations import Duration
 
 T = TypeVar("T")
 _UNREAD = object()  # marks a body that is not decoded yet
@@ -35,8 +38,9 @@ class Message(Generic[T]):
     Args:
         body: the body, of the queue's type.
         id: the permanent id, at most 200 bytes; None: a new one is generated.
-        delay: time until the first delivery; None: the call's delay.
-        ttl: time to live; None: the call's ttl.
+        delay: time until the first delivery, or `at`: the time of that; None: the call's.
+        ttl: time to live, or `expires_at`: the time at which it ends; None: the call's.
+        at, expires_at: see `Queue.send`.
         headers: a mapping of text to text, in place of the call's headers; None: the call's headers.
         priority: 9 (first) to 0 (last); None: the call's priority.
         key: at most 200 bytes; None: the call's key.
@@ -47,7 +51,8 @@ class Message(Generic[T]):
     Raises:
         InvalidMessage: the id is not valid.
         InvalidDuration: the delay is below 0, or the ttl is below one millisecond.
-        InvalidInput: `persistent` or `result` is neither True nor False.
+        InvalidInput: `persistent` or `result` is neither True nor False, a time has no zone, or there is a
+            duration beside it.
 
     Examples:
         >>> orders.send_many([Message({"total": 5.0}, id="order-45", key="customer-7")])
@@ -58,6 +63,8 @@ class Message(Generic[T]):
     id: str | None = field(default=None, kw_only=True)
     delay: Duration | None = field(default=None, kw_only=True)
     ttl: Duration | None = field(default=None, kw_only=True)
+    at: datetime | None = field(default=None, kw_only=True)
+    expires_at: datetime | None = field(default=None, kw_only=True)
     headers: Mapping[str, str] | None = field(default=None, kw_only=True)
     priority: int | None = field(default=None, kw_only=True)
     key: str | None = field(default=None, kw_only=True)
@@ -68,17 +75,17 @@ class Message(Generic[T]):
     def __post_init__(self) -> None:
         if self.id is not None:
             check_id(self.id)
-        if self.delay is not None:
-            milliseconds(self.delay, name="delay")
-        if self.ttl is not None:
-            milliseconds(self.ttl, name="ttl", minimum=1)
+        if self.delay is not None or self.at is not None:
+            due_of(self.delay, self.at)
+        if self.ttl is not None or self.expires_at is not None:
+            end_of(self.ttl, self.expires_at)
         for name in ("persistent", "result"):
             if getattr(self, name) is not None:
                 check_flag(getattr(self, name), name)
 
 
 class Row(NamedTuple):
-    """A message as returned by a script."""
+    """A message as returned by a verb."""
 
     id: str
     record: bytes
@@ -92,7 +99,7 @@ class Row(NamedTuple):
         return needed(self.state) or records.version_needed(self.record)
 
     def position_in(self, place: str) -> tuple[int, int, bytes, str]:
-        """The sort key of the message in a place (lua/lib/order.lua); in `leased`, the end of its lease.
+        """The sort key of the message in a place (lua/order.lua); in `leased`, the end of its lease.
 
         It needs the state and the head of the record.
         """

@@ -10,7 +10,7 @@ from rq_dlq.values.failure import moment
 
 _EVENT_ID = re.compile(r"[0-9]{1,18}-[0-9]{1,18}")
 _DIGITS = 18  # a number with more digits is damaged
-# The fields of an entry, in this order (lua/lib/outcome.lua).
+# The fields of an entry, in this order (lua/outcomes.lua, note).
 FIELDS = (
     "id", "event", "attempt", "age", "delay", "consumer", "error", "fingerprint", "reason", "cause",
     "birth",

@@ -44,6 +44,20 @@ class ConsumerReport(msgspec.Struct, frozen=True):
     uncounted: tuple[str, ...] = ()
 
 
+class OutboxReport(msgspec.Struct, frozen=True):
+    """What a relay reports of its outbox.
+
+    Attributes:
+        name: of the outbox.
+        rows: that are committed and not yet sent.
+        oldest: how long ago the first of these was written, seconds.
+    """
+
+    name: str
+    rows: int = 0
+    oldest: float = 0.0
+
+
 class ProcessReport(msgspec.Struct, frozen=True):
     """The last report of a worker or maintenance process, which reports every few seconds.
 
@@ -62,8 +76,12 @@ class ProcessReport(msgspec.Struct, frozen=True):
         stopping: it finishes running calls, and claims no more messages.
         roles: for a maintenance process: its roles for all queues (`rq-dlq maintain --roles`).
         longest: its longest round of maintenance, milliseconds.
+        library: the library of Redis Functions that its version uses; empty: unknown.
+        outbox: for the relay of an outbox: what it has seen there.
+        unsent: messages that a Django process has not sent after their commits, since its start.
         swept, promoted, expired, retired, grouped, reindexed, written, fired, redriven: the number of
             messages since its start.
+        gathered: how often it has looked at a gather since its start.
 
     Examples:
         >>> queues = {"orders": ConsumerReport(concurrency=4, held=2, oldest=1.5)}
@@ -94,6 +112,10 @@ class ProcessReport(msgspec.Struct, frozen=True):
     written: int = 0
     fired: int = 0
     redriven: int = 0
+    library: str = ""
+    outbox: OutboxReport | None = None
+    unsent: int = 0
+    gathered: int = 0
 
     @property
     def held(self) -> int:

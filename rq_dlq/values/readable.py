@@ -22,6 +22,7 @@ UPKEEP = {
     "retired": "dropped after their retention",
     "grouped": "grouped",
     "reindexed": "checked for a lost index",
+    "gathered": "gathers looked at",
     "written": "moved for ended senders",
     "fired": "sent by schedules",
     "redriven": "redriven",

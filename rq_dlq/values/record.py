@@ -1,4 +1,4 @@
-"""The layout of a message's record (lua/lib/record.lua).
+"""The layout of a message's record (lua/record.lua).
 
     birth (7)  flags (1)  [expiry (6)]  [length (2), then that many bytes: fields, then headers]  body
 
@@ -26,9 +26,9 @@ PLAIN = range(10)  # flags with only a priority: the body is JSON and begins at 
 
 LENGTH = 2  # the size of a length, bytes
 MAX_BLOCK = 0xFFFF  # the largest size of fields and headers, bytes
-KEY: Final = 1  # a field: the message's key (`values.key`); scripts expect it before the others
+KEY: Final = 1  # a field: the message's key (`values.key`); the Lua expects it before the others
 DEPENDENCY: Final = 2  # then the dependency
-RESULT: Final = 3  # then, without bytes: the sender requests the result (lua/lib/packed.lua)
+RESULT: Final = 3  # then, without bytes: the sender requests the result (lua/send.lua)
 _FIELDS = range(1, 32)  # the possible first bytes of a field; headers are JSON and begin with "{"
 
 

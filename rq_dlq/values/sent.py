@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 Known = Literal["ready", "scheduled", "leased", "dead", "expired", "acked"]
 """The state of an earlier message with the same id; acked: its result is kept, or `dedup_window`
 remembers its ack."""
-PLACES: frozenset[str] = frozenset(Known.__args__)  # type: ignore[attr-defined]
 
 
 class Sent(str):

@@ -28,6 +28,8 @@ class Settlement(NamedTuple):
         opened: the dependency whose breaker this failure opened; empty: none.
         uncharged: True: the message failed, and the failure does not count against its budget.
         closed: the dependency that is back, since this ack closed its breaker; empty: none.
+        gathered: True: with this ack, or another of the same call, all children of a gather that were sent to
+            this queue have ended.
 
     Examples:
         >>> (delivery,) = orders.claim()
@@ -42,6 +44,7 @@ class Settlement(NamedTuple):
     opened: str = ""
     uncharged: bool = False
     closed: str = ""
+    gathered: bool = False
 
     def __bool__(self) -> bool:
         return self.outcome not in {"lost", "gone"}

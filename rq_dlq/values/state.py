@@ -1,4 +1,4 @@
-"""The state of a message: a line of text, written only by scripts (lua/lib/state.lua)."""
+"""The state of a message: a line of text, written only by the Lua (lua/state.lua)."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ NEW: Final = State()
 
 
 def first_delivery(token: str) -> bytes:
-    """The state of a message without a history after its first claim (lua/lib/chosen)."""
+    """The state of a message without a history after its first claim (lua/deliver.lua, lease)."""
     return b"live +%b 0000000000000 1 0 0 0 0 0 0000000000000" % token.encode()
 
 
-_LENGTH: Final = re.compile(rb" head=\S+/([0-9]{1,18})(?= |$)")  # lua/lib/head_word.lua
+_LENGTH: Final = re.compile(rb" head=\S+/([0-9]{1,18})(?= |$)")  # lua/record.lua, word
 
 
 def length_of(text: bytes) -> int:
@@ -57,7 +57,7 @@ def length_of(text: bytes) -> int:
     return int(found[1]) if found else 0
 
 
-_GROUP: Final = re.compile(rb" group=(\w*)(?= |$)")  # lua/lib/group_of.lua
+_GROUP: Final = re.compile(rb" group=(\w*)(?= |$)")  # lua/groups.lua, of
 
 
 def group_of(text: bytes) -> str | None:
@@ -117,10 +117,21 @@ def progress_of(text: bytes) -> Progress | None:
     return Progress(float(found[3]), unquote(found[4].decode(errors="replace")), int(found[2]))
 
 
-_UNTRIED: Final = re.compile(rb" untried=([0-9]{1,15})(?= |$)")  # lua/lib/attempts.lua
+THEN: Final = "then"
+"""The gather of the message that becomes due when all others have ended."""
+_GATHER: Final = re.compile(rb" gather=(\S+)")  # lua/gathers.lua
 
 
-_UNCHARGED: Final = re.compile(rb" uncharged=([0-9]{1,15})(?= |$)")  # lua/lib/uncharged.lua
+def gather_of(text: bytes) -> str | None:
+    """The gather of a message: `THEN`, or of a child the id of that and, after a slash, its queue."""
+    found = _GATHER.search(text)
+    return found[1].decode() if found else None
+
+
+_UNTRIED: Final = re.compile(rb" untried=([0-9]{1,15})(?= |$)")  # lua/state.lua, attempts
+
+
+_UNCHARGED: Final = re.compile(rb" uncharged=([0-9]{1,15})(?= |$)")  # lua/judge.lua
 
 
 def uncharged_of(text: bytes) -> int:
@@ -129,7 +140,7 @@ def uncharged_of(text: bytes) -> int:
     return int(found[1]) if found else 0
 
 
-_EXPIRES: Final = re.compile(rb" expires=([0-9]{1,15})(?= |$)")  # lua/lib/with_expiry_word.lua
+_EXPIRES: Final = re.compile(rb" expires=([0-9]{1,15})(?= |$)")  # lua/state.lua, with_expiry
 
 
 def expiry_of(text: bytes) -> int | None:

@@ -39,6 +39,7 @@ class Access:
         token: opens the page.
         user: instead of a token, a function that returns the name of the sender of a request.
         write: changes are allowed.
+        secret: signs forms, in place of the token; None: a random one, which other processes do not know.
 
     Raises:
         ConfigurationError: there is neither a token nor a user, or both; or the token is too short.
@@ -47,6 +48,7 @@ class Access:
     token: str | None = None
     user: User | None = None
     write: bool = False
+    secret: str | None = field(default=None, repr=False)
     _key: bytes = field(init=False, repr=False)
     _ended: dict[str, float] = field(init=False, repr=False, default_factory=dict[str, float])
 
@@ -65,7 +67,8 @@ class Access:
                 f'{SHORTEST}, for example from python -c "import secrets; print(secrets.token_urlsafe())"'
             )
             raise ConfigurationError(message)
-        key = secrets.token_bytes() if self.token is None else hashlib.sha256(self.token.encode()).digest()
+        secret = self.token or self.secret
+        key = secrets.token_bytes() if secret is None else hashlib.sha256(secret.encode()).digest()
         object.__setattr__(self, "_key", key)
 
     def who(self, request: HTTPConnection) -> str | None:
@@ -102,7 +105,8 @@ class Access:
 
     def mark(self, request: HTTPConnection) -> str:
         """The mark that a form must contain: a CSRF token, which other sites cannot know."""
-        return self._sign(b"form", request.cookies.get(COOKIE, "").encode(errors="replace"))
+        whose = request.cookies.get(COOKIE, "") if self.user is None else self.who(request) or ""
+        return self._sign(b"form", whose.encode(errors="replace"))
 
     def is_marked(self, request: HTTPConnection, mark: object) -> bool:
         """Whether a form has its mark; a request with the token itself in a header needs none."""

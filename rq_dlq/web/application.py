@@ -87,6 +87,7 @@ def app(
     write: bool = False,
     mask: Iterable[str] = (),
     hosts: Collection[str] | None = None,
+    secret: str | None = None,
 ) -> ASGIApp:
     """The pages of a broker, as an ASGI application to run on its own or to mount in another application.
 
@@ -100,6 +101,8 @@ def app(
         mask: words in the names of fields whose values are hidden, in addition to password, passwd, pwd,
             passphrase, token, secret, authorization, api_key, private_key and cookie.
         hosts: the host names under which the pages may be requested; None: any.
+        secret: with `user`: what signs the forms; every process that serves the pages needs the same. None:
+            a random one, for a single process.
 
     Raises:
         ConfigurationError: there is neither a token nor a user, or both, or the token is too short; or the
@@ -109,7 +112,7 @@ def app(
     if not isinstance(given, AsyncBroker):
         message = f"{shown(given)} is not a broker of rq_dlq.asyncio: pass rq_dlq.asyncio.Broker(…)"
         raise ConfigurationError(message)
-    site = Site(broker, Access(token=token, user=user, write=write), Masks(mask))
+    site = Site(broker, Access(token=token, user=user, write=write, secret=secret), Masks(mask))
     pages = [Route(path, _bound(site, page), methods=["GET"]) for path, page in PAGES.items()]
     acts = [Route(path, _bound(site, one), methods=["POST"]) for path, one in ACTS.items()]
     entrance = Route("/login", _bound(site, login.login), methods=["GET", "POST"])

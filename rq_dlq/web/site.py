@@ -92,7 +92,13 @@ class Site:
             whose = ", ".join(dict.fromkeys(one.family for one in meant))
             message = f"{name!r} is not a queue, but the name of dead or expired messages: those of {whose}"
             raise HTTPException(404, message)
-        return self.broker.queue(name)
+        return self.queue_named(name)
+
+    def queue_named(self, name: str) -> Queue[Any]:
+        """A queue for a page: conditions on its messages, and counts, see only the visible text."""
+        found = self.broker.queue(name)
+        found._core.masks = self.masks
+        return found
 
     async def meant(self, name: str) -> list[Address]:
         """The queue with this name, or the queues whose dead-letter or expiry queue has it.

@@ -55,6 +55,8 @@ class AsyncCalls:
         limit = None if seconds == inf else asyncio.timeout(seconds)
         self.running.add(delivery)
         try:
+            if self._settles():  # its task was made before enough calls had ended
+                await self._held_up()
             body = delivery.body
             call = self._function(body, delivery) if self._takes_delivery else self._function(body)
             if limit is None:
@@ -78,14 +80,22 @@ class AsyncCalls:
         return None
 
     def _wait(self, future: object) -> Generator[object, None, None]:
-        """Wait on behalf of a call.
+        """Wait on behalf of a call, whatever comes of it.
 
         Many calls may continue in the same iteration of the event loop. When enough have ended, the others
         wait until their settlement begins: otherwise a killed worker would repeat all of them.
         """
-        yield future
-        while self._settles():
-            yield None
+        try:
+            yield future
+        except (Exception, asyncio.CancelledError):
+            yield from self._held_up().__await__()
+            raise
+        if self._settles():
+            yield from self._held_up().__await__()
+
+    async def _held_up(self) -> None:
+        while self._settles():  # noqa: ASYNC110 - for a few iterations of the event loop
+            await asyncio.sleep(0)
 
     def cancel(self) -> None:
         """Cancel each call once."""

@@ -146,7 +146,7 @@ class AsyncConsumer(AsyncLeases):
 
     async def _ready(self) -> None:
         """Open a connection unless one is idle, so that settlements are sent without waiting for one."""
-        await (await self._broker._connected()).ready(self.queue.keys["messages"])
+        await (await self._broker._connected()).ready(self._key)
 
     async def _rest(self) -> None:
         """Wait until there is capacity to claim; that claim also acks calls that end in the meantime."""
@@ -209,7 +209,8 @@ class AsyncConsumer(AsyncLeases):
                 end_child(error)
             if handling is not None:
                 handling.end(error)
-            if self.finish(delivery, error, time.monotonic()):
+            self._last_end = ended = time.monotonic()  # first: `tend` looks at it
+            if self.finish(delivery, error, ended):
                 self._settling.later()
                 return
             await to_its_end(lambda: self._settle(delivery, error))  # the handler may have cancelled the task
@@ -289,7 +290,7 @@ class AsyncConsumer(AsyncLeases):
         if self._unstarted and now - self._tasks.claimed > STUCK_AFTER and self._may_retry:
             self.release_unstarted(self._tending)
         if self._done and now - self._last_end > STUCK_AFTER and self._may_retry:
-            self._tending.run(self.settle_done())
+            self.settle_finished(self._tending)
 
     def _say_late(self, now: float) -> None:
         """Log each call that exceeds its limit, once."""

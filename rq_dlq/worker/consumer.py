@@ -53,6 +53,7 @@ class Consumer(Settling[D]):
         self._handler, self._timeout, self._deadline = handler, handler.timeout, handler.deadline
         self.pause = 0.0
         self._make = queue._deliveries
+        self._key = self.queue.keys["messages"]
         self._until, self._together = shared.until, shared.together
         self._together.join(self)
         self._tending = shared.tending
@@ -183,6 +184,12 @@ class Consumer(Settling[D]):
             self._tending.run(self.release([delivery], begun=False))
             self.permit.end_of([delivery])
         self._releases += 1
+
+    def settle_finished(self, connections: Connections) -> None:
+        """Settle the finished calls, from any thread; until there is a connection, they count as finished."""
+        if self._done:
+            connections.ready(self._key)
+            connections.run(self.settle_done())
 
     def release_unstarted(self, connections: Connections) -> None:
         """Release messages whose calls have not begun, from any thread."""

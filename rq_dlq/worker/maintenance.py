@@ -1,7 +1,7 @@
 """The maintenance process: redelivery, expiry and retention for all queues of a namespace.
 
 Workers and claiming clients also do this (I15); a separate process does it promptly, even without claims. Any
-number of them may run, and may be killed at any time: each step is one atomic script.
+number of them may run, and may be killed at any time: each step is one atomic call.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rq_dlq import doctor
-from rq_dlq._redis import FAIL_FAST
+from rq_dlq._redis import FAIL_FAST, libraries
 from rq_dlq.core.steps import driving
 from rq_dlq.core.steps.step import NodeUnavailable
 from rq_dlq.core.upkeep import rounds
@@ -41,10 +42,11 @@ class Maintenance:
     """Maintains all queues of a broker's namespace until it is stopped.
 
     Args:
-        roles: some of `ROLES`. "redelivery" redelivers messages with expired leases and makes due messages
-            ready. "expiry" moves messages whose time to live has expired. "retention" drops dead and expired
-            messages after their retention. "commits" moves messages of committed jobs into their queues.
-            "schedules" sends the messages of schedules. "redrives" continues redrives that no process runs.
+        roles: some of `ROLES`. "redelivery" redelivers messages with expired leases, makes due messages ready
+            and carries the ends of gathers. "expiry" moves messages whose time to live has expired.
+            "retention" drops dead and expired messages after their retention. "commits" moves messages of
+            committed jobs into their queues. "schedules" sends the messages of schedules. "redrives"
+            continues redrives that no process runs.
         period: the time between two checks of the queues, and so the longest delay; 10 ms or more.
         checkup: the time between two checks of the server; failures are logged as errors and warnings as
             warnings, each once.
@@ -89,7 +91,7 @@ class Maintenance:
         with heeding_signals(self._stop, logger):
             while not self._stopped():
                 try:
-                    connections = connections or self._broker._connect(FAIL_FAST)
+                    connections = connections or self._connect()
                     self._doctor.look(connections)
                     pause = self._round(connections)
                 except RqDlqError as error:
@@ -103,6 +105,13 @@ class Maintenance:
             if connections is not None:
                 self._leave(connections)
         logger.info("stopped: %s", self._figures())
+
+    def _connect(self) -> Connections:
+        """Open connections, and load the library for those who may only call it."""
+        connections = self._broker._connect(FAIL_FAST)
+        with suppress(RqDlqError):  # then a caller loads it, or runs a script
+            connections.everywhere(lambda: libraries.load(connections.verbs.library))
+        return connections
 
     def _stopped(self) -> bool:
         """Whether to stop. It is called between any two steps, so it also notes that the process is alive."""

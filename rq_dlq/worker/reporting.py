@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rq_dlq._scripts import JOINED
 from rq_dlq.client.settings import process_name
 from rq_dlq.core.processes.processes import Reporter
 from rq_dlq.core.queues.queue import taken_of
@@ -112,5 +113,6 @@ def reporter_of(settings: BrokerSettings, period: float, roles: Sequence[str] = 
             version=settings.version,
             rq_dlq_version=__version__,
             roles=tuple(roles),
+            library=JOINED.library.name,
         )
     )

@@ -29,7 +29,6 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         super().__init__(handler, handler.queue, shared)
         shared.finished.leave_room()
         self._claiming, self._settling = shared.claiming, shared.settling
-        self._key = self.queue.keys["messages"]
         self._pace = Pace()
         self._calls = Running(handler)
         self._current: Delivery[Any] | None = None  # its handler is running, or it is about to be settled
@@ -47,13 +46,8 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         self._settling.run(self.give_back())
 
     def _settle_rest(self) -> None:
-        self._settle_finished()
+        self.settle_finished(self._settling)
         self.release_unstarted(self._settling)
-
-    def _settle_finished(self) -> None:
-        """Settle the finished calls; until there is a connection, they count as finished."""
-        self._settling.ready(self._key)
-        self._settling.run(self.settle_done())
 
     def _consume(self) -> None:
         count = 1
@@ -89,12 +83,12 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
                 self._due = ended + SETTLE_WITHIN
             self._current = None
             if self._done and self._is_time(ended) and self._unstarted and self._may_retry:
-                self._settle_finished()
+                self.settle_finished(self._settling)
                 since, calls = self._note_pace(since, calls), 0
         if (
             self._failures and self._may_retry
         ):  # not with the next claim, which may wait: the pace includes settling
-            self._settle_finished()
+            self.settle_finished(self._settling)
         self._note_pace(since, calls)
         self.permit.end()
 
@@ -176,7 +170,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         if (timed_out or now - self._claimed > STUCK_AFTER) and self._may_retry:
             self.release_unstarted(self._tending)
         if (self._runs_longer_than(SETTLE_WITHIN) or self._failing_since) and self._may_retry:
-            self._tending.run(self.settle_done())
+            self.settle_finished(self._tending)
 
     def _say_late(self) -> None:
         late = self._calls.delivery

@@ -11,6 +11,8 @@ from typing import Any
 import redis
 
 from rq_dlq._redis.errors import Unheard
+from rq_dlq._redis.loading import is_unknown
+from tests.servers.counts import verb_of
 
 
 @dataclass
@@ -87,8 +89,8 @@ def told_of(connections: Any) -> list[tuple[Any, ...]]:
 
 
 def lose(connections: Any, verb: str, times: int, *, arrives: bool = True) -> Lost:
-    """Lose the first calls of a script (or waits: "wait") or, where they arrive, their replies."""
-    lost, said = Lost(0, times), b"BLPOP" if verb == "wait" else connections.scripts[verb].sha
+    """Lose the first calls of a verb (or waits: "wait") or, where they arrive, their replies."""
+    lost = Lost(0, times)
     talk: Callable[..., Any] = connections._talk
 
     def before(commands: list[tuple[Any, ...]]) -> None:
@@ -96,13 +98,14 @@ def lose(connections: Any, verb: str, times: int, *, arrives: bool = True) -> Lo
             lost.take()
 
     def after(commands: list[tuple[Any, ...]], replies: list[Any]) -> list[Any]:
-        unknown = any(isinstance(reply, redis.exceptions.NoScriptError) for reply in replies)
-        if arrives and runs(commands) and not unknown:
+        if arrives and runs(commands) and not any(map(is_unknown, replies)):
             lost.take()
         return replies
 
     def runs(commands: list[tuple[Any, ...]]) -> bool:
-        return any(said in command[:2] for command in commands)
+        return any(
+            command[0] == b"BLPOP" if verb == "wait" else verb_of(command) == verb for command in commands
+        )
 
     async def awaiting(commands: list[tuple[Any, ...]]) -> list[Any]:
         before(commands)

@@ -8,11 +8,31 @@ from typing import Any
 from unittest import mock
 
 from rq_dlq._keys import QueueKeys
-from rq_dlq._scripts import Scripts
+from rq_dlq._scripts import Joined
+from tests.checkout import ROOT
 from tests.conftest import Clock
 
-CLOCK = "-- gives: now\nlocal now\nnow = tonumber(redis.call('GET', KEYS[1]:match('{.-}') .. 'clock'))\n"
-SCRIPTS = Scripts({"lib/now": CLOCK})
+CLOCK = """\
+function Clock.read_of(q)
+  for _, key in pairs(rawget(q, 'KEYS') or q) do
+    local tag = type(key) == 'string' and key:match('^%w+:({.-})')
+    if tag then
+      return tonumber(redis.call('GET', tag .. 'clock'))
+    end
+  end
+end
+"""
+
+
+def read_of_queue(name: str) -> str:
+    """A module that reads the clock of its queue."""
+    text = (ROOT / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+    assert "Clock.read()" in text
+    text = text.replace("local function now()", "local function now(q)")
+    return text.replace("Clock.read()", "Clock.read_of(q)")
+
+
+JOINED = Joined({"clock": CLOCK, **{name: read_of_queue(name) for name in ("queue", "claim", "send")}})
 
 
 class SlotClock(Clock):
@@ -24,7 +44,7 @@ class SlotClock(Clock):
 
     def set(self, now: int) -> None:
         self.now = now
-        for tag in self._tags:
+        for tag in tuple(self._tags):  # another thread may add one
             self._raw.set(f"{{{tag}}}clock", now)
 
     @contextmanager

@@ -17,7 +17,7 @@ async def drive(broker: Any, steps: Any, between: Callable[[str], Awaitable[None
         except StopIteration as stop:
             return stop.value
         value = await broker._run(alone(step))
-        await between(step.script if isinstance(step, Call) else "")
+        await between(step.verb if isinstance(step, Call) else "")
 
 
 async def stop_after(broker: Any, steps: Any, script: str) -> None:
@@ -26,7 +26,7 @@ async def stop_after(broker: Any, steps: Any, script: str) -> None:
     while True:
         step = steps.send(value)
         value = await broker._run(alone(step))
-        if isinstance(step, Call) and step.script == script:
+        if isinstance(step, Call) and step.verb == script:
             steps.close()
             return
 

@@ -37,7 +37,10 @@ DID = {
     "delete": "deleted", "pause": "paused", "reset": "reset", "set_policy": "set a policy",
     "schedule": "scheduled", "mute": "muted", "cancel": "cancelled", "pause_lane": "paused",
 }  # fmt: skip
-UNSAID = {"configure": "a program declares what its code says, and whoever sets a policy is noted with it"}
+UNSAID = {
+    "configure": "a program declares what its code says, and whoever sets a policy is noted with it",
+    "renumber": "the first program of this version does it, and its log says so",
+}
 MONTH = 30 * 86_400  # seconds
 OPERATED = [verb for name, verb in VERBS.items() if name in DID]
 
@@ -208,11 +211,11 @@ def test_every_method_of_operators_takes_who() -> None:
     look = {
         "browse", "count", "count_by", "groups", "select", "jobs", "job", "peek", "keys", "key", "explain",
         "result", "settings", "outcomes", "stats", "maintain", "refresh", "wait", "read", "audit", "overview",
-        "queues", "schedules", "workers", "dependency",
+        "queues", "schedules", "workers", "dependency", "gathers",
     }  # fmt: skip
     work = {
         "lifespan", "send", "send_many", "claim", "consume", "ack", "nack", "poison", "release", "extend",
-        "session", "handler", "open", "task", "queue", "run", "close", "observe", "subscribe",
+        "session", "handler", "open", "task", "queue", "run", "close", "observe", "subscribe", "gather",
     }  # fmt: skip
     without = {
         f"{kind.__name__}.{name}"

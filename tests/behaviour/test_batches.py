@@ -222,11 +222,11 @@ async def test_what_ends_while_a_claim_is_read_is_no_part_of_it(
     names, batch = await sent(broker, queue, 3)
     (token,) = batch.tokens
     records = [row.record for row in await rows(broker, queue, token)]
-    scripts: list[str] = []
+    verbs: list[str] = []
 
     async def settle(script: str) -> None:
-        scripts.append(script)
-        if len(scripts) == trip:
+        verbs.append(script)
+        if len(verbs) == trip:
             await run(broker, settling_calls.ack(queue._core.keys, [(names[0], token), (names[1], token)]))
             await queue.send("another", id=names[0])
 
@@ -234,7 +234,7 @@ async def test_what_ends_while_a_claim_is_read_is_no_part_of_it(
     first = 2 if trip == 1 else 0  # all is read by the second
     assert page.ids == [name.encode() for name in names[first:]]
     assert page.records == records[first:]
-    assert not any(scripts)
+    assert not any(verbs)
 
 
 async def test_of_first_deliveries_no_history_is_read_and_without_it_no_state(broker: Any) -> None:
@@ -597,7 +597,7 @@ async def test_a_batch_that_said_nothing_of_its_rows_ends_no_series_of_failures(
 async def test_what_is_done_never_goes_back(broker: Any, raw: Any) -> None:
     queue = broker.queue("a")
     keys = queue._core.keys
-    assert await run(broker, batch_calls.progress(keys, "query")) == (None, 0, 0, "")
+    assert await run(broker, batch_calls.progress(keys, "query")) == (None, 0, 0, 0, 0, "")
     assert [(await run(broker, batch_calls.note_done(keys, "query", n))).batch for n in (1, 3, 2, 3)] == [
         1,
         3,

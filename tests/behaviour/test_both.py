@@ -202,7 +202,7 @@ def test_a_claim_that_fails_part_way_is_resumed(turn: bool, sync_broker: rq_dlq.
     assert len(dlq.release(dlq.claim(9))) == 4
     dlq._core.seen.turn = turn
     steps = claim.claim(dlq._core, dlq._deliveries, count=9)
-    first = up_to(steps, sync_broker, lambda step: isinstance(step, Call) and step.script == "claim")
+    first = up_to(steps, sync_broker, lambda step: isinstance(step, Call) and step.verb == "claim")
     up_to(steps, sync_broker, lambda _: True, sync_broker._connected()._perform(first))
     with pytest.raises(BrokerUnavailable):
         steps.throw(BrokerUnavailable("gone"))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import rq_dlq
+from rq_dlq import Message, PerKey
 from rq_dlq.core.redrive import calls as redrive_calls
 from rq_dlq.core.redrive.redrives import STEP
 from rq_dlq.core.steps.senders import BRIEFLY
@@ -21,7 +22,7 @@ from tests.conftest import Clock
 from tests.each import each_afresh
 
 LARGE = "x" * (CHUNK_BYTES * 2 // 5)  # two of them fit
-DUE = 128  # lua/lib/behind.lua, lib/chosen.lua
+DUE = 128  # lua/claim.lua, lua/deliver.lua, lease
 
 
 @pytest.fixture
@@ -90,6 +91,18 @@ async def test_a_claim_of_what_fell_due(count: int, taken: int, broker: Any, clo
     assert [one.id for one in await claim_all(queue)] == sent[taken:]
     await queue.send_many(range(count))
     assert len(await queue.claim(count)) == count
+
+
+async def test_a_call_that_gives_seats_moves_a_hundred_that_are_due(
+    broker: Any, raw: Any, clock: Clock
+) -> None:
+    """All its steps together: it promotes some, and then others before it gives a seat."""
+    queue = broker.queue("a", per_key=PerKey(fair=True))
+    await queue.send_many([Message(n, key="a") for n in range(3)])
+    await queue.send_many([Message(n, key=f"k{n}") for n in range(300)], delay="1m")
+    clock.advance("1m")
+    assert len(await queue.claim()) == 1
+    assert raw.zcount("rq:{a}:scheduled", "-inf", clock.now) == 200
 
 
 @each_afresh("what", ["fired", "promoted", "expired", "swept", "retired"])

@@ -227,7 +227,7 @@ async def test_a_cancelled_call_is_in_flight_no_longer_than_its_lease(
     clock.advance("31s")
     assert (await one(queue, count=9)).id == "m3"
     assert raw.hget("rq:{a}:settings", "cancelling") is None
-    assert not raw.zrangebyscore("rq:{a}:seats", -1, -1)
+    assert not raw.zrangebyscore("rq:{a}:seated", -1, -1)
 
 
 async def test_a_cancelled_call_frees_its_place_while_others_of_its_claim_run(broker: Any) -> None:
@@ -247,9 +247,9 @@ async def test_a_place_without_a_lease_is_dropped(broker: Any, raw: Any) -> None
     await queue.send_many(range(3))
     held = await one(queue)
     raw.hset("rq:{a}:settings", "cancelling", 1)
-    raw.zadd("rq:{a}:seats", {"\3gone m": -1, f"\3{held.token} {held.id}": -1})
+    raw.zadd("rq:{a}:seated", {"\3gone m": -1, f"\3{held.token} {held.id}": -1})
     assert len(await queue.claim(9)) == 1
-    assert not raw.exists("rq:{a}:seats")
+    assert not raw.exists("rq:{a}:seated")
 
 
 async def test_what_was_cancelled_before_it_began_takes_no_place(broker: Any) -> None:

@@ -166,6 +166,7 @@ async def test_maintain_says_what_it_moved(broker: Any, clock: Clock) -> None:
         "retired": 0,
         "grouped": 0,
         "reindexed": 0,
+        "gathered": 0,
         "written": 0,
         "fired": 0,
         "redriven": 0,

@@ -13,6 +13,7 @@ from rq_dlq.core.claiming import calls as claiming_calls
 from rq_dlq.core.claiming import claim as claiming_claim
 from rq_dlq.core.claiming.claim import ROUNDS
 from rq_dlq.core.steps.call import Call
+from rq_dlq.core.steps.replies import Word
 from rq_dlq.values.leased import Lease, Leased
 from rq_dlq.values.message import Row
 from tests.behaviour.helpers import AT_ONCE, after, claim_all, counts
@@ -43,7 +44,7 @@ async def drain(queue: Any, count: int) -> list[Any]:
     return found
 
 
-async def scripts(
+async def verbs(
     broker: Any, steps: Any, done: Callable[[int], None] = lambda _: None
 ) -> tuple[Any, list[str]]:
     """Run steps; what they return, and the scripts that they ran."""
@@ -56,7 +57,7 @@ async def scripts(
             return stop.value, ran
         value = await broker._run(alone(step))
         if isinstance(step, Call):
-            ran.append(step.script)
+            ran.append(step.verb)
             done(len(ran))
 
 
@@ -98,7 +99,7 @@ async def test_so_many_lapsed_that_a_claim_does_not_wait_for_all(broker: Any, cl
         await queue.claim(count, lease="1s")
     clock.advance("1s")
     await queue.send("new", id="new")
-    (claimed,), ran = await scripts(broker, claiming_claim.claim(queue._core, made))
+    (claimed,), ran = await verbs(broker, claiming_claim.claim(queue._core, made))
     assert claimed.id == "new"
     assert ran == ["claim"] * (ROUNDS + 1)
     assert await counts(queue) == {"scheduled": 1_010, "leased": 491}
@@ -109,11 +110,11 @@ async def test_so_many_lapsed_that_a_claim_does_not_wait_for_all(broker: Any, cl
 async def test_a_claim_that_has_nothing_to_sweep_is_one_script(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", redelivery=AT_ONCE)
     await queue.send_many(range(20))
-    assert (await scripts(broker, claiming_claim.claim(queue._core, made, count=10)))[1] == ["claim"]
+    assert (await verbs(broker, claiming_claim.claim(queue._core, made, count=10)))[1] == ["claim"]
     await queue.claim(5, lease=1.001)
     await lapse(queue, clock, 5)  # the others are held
-    assert (await scripts(broker, claiming_claim.claim(queue._core, made, count=10)))[1] == ["claim"]
-    assert (await scripts(broker, claiming_claim.claim(queue._core, made, count=10)))[1] == ["claim"]
+    assert (await verbs(broker, claiming_claim.claim(queue._core, made, count=10)))[1] == ["claim"]
+    assert (await verbs(broker, claiming_claim.claim(queue._core, made, count=10)))[1] == ["claim"]
 
 
 async def test_a_paused_queue_is_swept_and_hands_out_nothing(broker: Any, clock: Clock) -> None:
@@ -132,7 +133,7 @@ async def test_a_consumer_that_stops_does_not_sweep_on(broker: Any, raw: Any, cl
     await lapse(queue, clock, LAPSED)
     stopped: list[int] = []
     claim = claiming_claim.claim(queue._core, made, wait=60_000, stopped=lambda: bool(stopped))
-    claimed, ran = await scripts(broker, claim, stopped.append)
+    claimed, ran = await verbs(broker, claim, stopped.append)
     assert claimed == []
     assert len(ran) == 2
     assert raw.llen("rq:{a}:wake") == 1
@@ -180,4 +181,4 @@ async def test_who_waits_goes_on_at_once_while_more_is_overdue(broker: Any, cloc
     options |= {"consumer": "", "seed": 0, "default_policy": queue._core.policy}
     call = claiming_calls.claim(queue._core.keys, **options)
     waits = [(await broker._run(alone(call))).wait for _ in range(3)]
-    assert (waits, await counts(queue)) == ([0, 0, -1], {"expired": 25})
+    assert (waits, await counts(queue)) == ([0, 0, Word.NO_EVENT], {"expired": 25})

@@ -17,20 +17,21 @@ from rq_dlq import CrossSlot, InvalidName, KnownId, Message, SharedDeadLetterStr
 from tests.audit import audit
 from tests.behaviour.faults import acked, lose_replies, meanwhile
 from tests.behaviour.helpers import AT_ONCE, bury, counts, ids, one
-from tests.behaviour.nodes import SCRIPTS, SlotClock
+from tests.behaviour.nodes import JOINED, SlotClock
 from tests.colours import Awaited
 from tests.conftest import Clock
 from tests.contents import contents
 from tests.each import each_afresh
 from tests.servers import running, wait_until
 from tests.servers.clusters import one_node
-from tests.verbs import VERBS, Verb, run_on
+from tests.verbs import VERBS, Verb, ran_on
 from tests.verbs.scene import set_up
 
 SLOTS = 16_384
 TAGGED = ["{shop}.orders", "{shop}.invoices"]
 APART = ["orders", "invoices"]
-OF_SEVERAL = {"transfer", "offer_redrive"}  # `commit` may be, too; in a scene it sends to its own queue
+GATHERS = {"send_children", "close_gather", "carry_gather"}
+OF_SEVERAL = {"transfer", "offer_redrive", *GATHERS}  # `commit` may be, too; here it sends to its own queue
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +67,10 @@ async def broker(request: pytest.FixtureRequest, server: str, clock: Clock) -> A
     """A broker of either colour."""
     del clock
     if request.param == "async":
-        async with rq_dlq.asyncio.Broker(f"unix://{server}", scripts=SCRIPTS) as awaiting:
+        async with rq_dlq.asyncio.Broker(f"unix://{server}", verbs=JOINED) as awaiting:
             yield awaiting
     else:
-        with rq_dlq.Broker(f"unix://{server}", scripts=SCRIPTS) as blocking:
+        with rq_dlq.Broker(f"unix://{server}", verbs=JOINED) as blocking:
             yield Awaited(blocking)
 
 
@@ -92,11 +93,10 @@ async def test_every_verb(names: list[str], verb: Verb, broker: Any, clock: Cloc
     """I10: it runs, or says which queues are on different nodes."""
     scene = await set_up(broker, clock, *names)
     before, refused = contents(raw), verb.name in OF_SEVERAL and names == APART
-    raw.script_flush()
-    with pytest.raises(CrossSlot) if refused else nullcontext():
+    with pytest.raises(CrossSlot) if refused else nullcontext(), ran_on(raw) as ran:
         await verb.say(scene)
-    assert (verb.name in run_on(raw, SCRIPTS)) != refused
-    assert not refused or contents(raw) == before
+    assert (verb.name in ran) != refused
+    assert not refused or verb.name in GATHERS or contents(raw) == before  # it is opened, and cancelled
     for name in names:
         audit(raw, name)
 
@@ -136,7 +136,7 @@ async def test_one_name_for_the_dead_letters_of_several(names: list[str], broker
 async def test_a_send_is_one_send_though_it_was_acked_meanwhile(broker: Any, server: str) -> None:
     """I12, I10: the register of its sender is in the queue's slot."""
     queue, taken = broker.queue("orders"), list[str]()
-    with rq_dlq.Broker(f"unix://{server}", scripts=SCRIPTS) as consumer:
+    with rq_dlq.Broker(f"unix://{server}", verbs=JOINED) as consumer:
         lost = await lose_replies(broker, "send")
         meanwhile(lost, lambda: taken.extend(acked(consumer.queue("orders"))))
         sent = await queue.send_many(range(600))
@@ -308,3 +308,27 @@ async def test_the_letters_under_a_queue_s_name_may_be_on_another_node(broker: A
     assert all(await reader.ack(found))
     for name in (*families, "DLQ"):
         assert await counts(broker.queue(name)) == {}
+
+
+async def test_a_gather_across_nodes_is_refused(broker: Any, raw: Any) -> None:
+    """At the first child of another tag; so nothing waits for it."""
+    queue, other = await two(broker, APART)
+    gather = broker.gather(then=(other, "then"))
+    await gather.__aenter__()
+    with pytest.raises(CrossSlot) as refused:
+        await gather.send(queue, "x")
+    await gather.__aexit__(CrossSlot, refused.value, None)
+    assert await counts(other) == {}
+    assert await counts(queue) == {"ready": 3}
+    assert not any(raw.exists(f"rq:{{{name}}}:gathers") for name in APART)
+
+
+async def test_a_gather_of_queues_with_one_tag(broker: Any, raw: Any) -> None:
+    queue, other = await two(broker, TAGGED)
+    await queue.purge(all=True)
+    async with broker.gather(then=(other, "then")) as gather:
+        await gather.send(queue, "x", id="child")
+    await (await one(queue)).ack()
+    assert [child.end for child in (await (await one(other)).gathered).values()] == ["acked"]
+    for name in TAGGED:
+        audit(raw, name)

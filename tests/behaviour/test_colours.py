@@ -26,6 +26,8 @@ TWINS = {
     "DeadLetters": (DeadLetters, rq_dlq.asyncio.DeadLetters),
     "Dependency": (Dependency, rq_dlq.asyncio.dependency.Dependency),
     "DependencyOfAll": (DependencyOfAll, rq_dlq.asyncio.dependency.DependencyOfAll),
+    "Gather": (rq_dlq.Gather, rq_dlq.asyncio.Gather),
+    "GatheredTask": (rq_dlq.GatheredTask, rq_dlq.asyncio.GatheredTask),
     "Key": (Key, rq_dlq.asyncio.key.Key),
     "Policies": (Policies, rq_dlq.asyncio.Policies),
     "RedriveJob": (rq_dlq.RedriveJob, rq_dlq.asyncio.RedriveJob),
@@ -35,18 +37,22 @@ TWINS = {
 }
 # All that `dir()` shows of each: what users type.
 NAMES = {
-    "Broker": """audit close dependency lifespan observe overview policies queue queues run schedules task url
+    "Broker": """audit close dependency gather gathers lifespan observe overview policies queue queues run
+        schedules task url
         workers""",
     "Queue": """ack cancel claim consume delete dependency dlq expired explain extend handler key keys
         maintain nack name open outcomes pause pause_schedule peek poison purge release reset result resume
         resume_schedule schedule select send send_many session settings stats unschedule""",
     "Delivery": """ack attempt body cancelled cause charged data delivery_count dependency died_at due
-        enqueued_at expires_at extend fingerprint headers history key lapsed lease_until lost nack nacked
+        enqueued_at expires_at extend fingerprint gathered headers history key lapsed lease_until
+        lost nack nacked
         original_queue outcome part poison priority progress progress_made queue reason redelivered
         redriven release released remaining settled state token untried""",
     "DeadLetters": "browse groups job jobs mute purge redrive select unmute",
     "Dependency": "pause probe resume stats",
     "DependencyOfAll": "pause probe resume stats",
+    "Gather": "cancel close id options send",
+    "GatheredTask": "send",
     "Key": "limit pause resume stats",
     "Policies": "explain put read remove set undeclare",
     "RedriveJob": """began by cancel carried_out chosen counts how id pause refresh refusals resume state
@@ -79,7 +85,10 @@ async def test_nothing_else_becomes_public_by_use(broker: Any) -> None:
     session, chosen, task = queue.session(), queue.select(all=True), broker.task(repr)
     job = await queue.dlq.redrive(all=True)
     lanes = (queue.dependency("d"), broker.dependency("d"), queue.key("k"))
-    things = (broker, queue, delivery, queue.dlq, *lanes, broker.policies, job, chosen, session, task)
+    gather = broker.gather(then=(queue, "x"))
+    gathers = (gather, gather.options(task))
+    rest = (broker.policies, job, chosen, session, task)
+    things = (broker, queue, delivery, queue.dlq, *lanes[:2], *gathers, lanes[2], *rest)
     used = zip(TWINS, things, strict=True)
     for name, thing in used:
         inside = vars(getattr(thing, "inner", thing))

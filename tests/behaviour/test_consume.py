@@ -21,20 +21,19 @@ from tests.behaviour.helpers import AT_ONCE, bury, counts, ids, one
 from tests.colours import Awaited
 from tests.conftest import MOVED_CLOCK, Clock
 from tests.each import each_afresh
+from tests.servers.counts import verb_of
 from tests.ways import both_colours
 
 pytestmark = both_colours("the loop is in the files `own.py`")
 
 
 async def watch(broker: Any) -> list[list[Any]]:
-    """The scripts of each round trip from now on."""
+    """The verbs of each round trip from now on, and the other commands."""
     await broker.queues()
-    scripts = getattr(broker, "inner", broker)._connections.scripts
-    by_sha = {scripts[name].sha: name for name in ("claim", "ack", "release", "nack")}
     seen: list[Any] = []
 
     def sent(commands: list[Any]) -> list[Any]:
-        seen.append([by_sha.get(command[1], command[0]) for command in commands])
+        seen.append([verb_of(command) or command[0] for command in commands])
         return commands
 
     await change_talk(broker, sent, lambda replies: replies)
@@ -315,18 +314,15 @@ async def test_leaving_makes_the_release_though_the_ack_is_refused(
     deliveries = queue.consume(3)
     await (acked := await anext(deliveries)).ack()
     released = await anext(deliveries)
-    scripts = (await connections_of(broker)).scripts
     verbs: list[Any] = []
 
     def noted(commands: list[Any]) -> list[Any]:
-        verbs[:] = [command[1] for command in commands]
+        verbs[:] = map(verb_of, commands)
         return commands
 
     def refused(replies: list[Any]) -> list[Any]:
         no = redis.ResponseError("no")
-        return [
-            no if verb == scripts["ack"].sha else reply for verb, reply in zip(verbs, replies, strict=True)
-        ]
+        return [no if verb == "ack" else reply for verb, reply in zip(verbs, replies, strict=True)]
 
     talk = (await connections_of(broker))._talk
     await change_talk(broker, noted, refused)
@@ -400,15 +396,17 @@ async def test_a_refused_ack_leaves_the_claim_to_the_next_one(broker: Any) -> No
     deliveries = queue.consume()
     delivery = await anext(deliveries)
     await delivery.ack()
-    refuse = True
+    refuse, verbs = True, list[str]()
+
+    def noted(commands: list[Any]) -> list[Any]:
+        verbs[:] = map(verb_of, commands)
+        return commands
 
     def refused(replies: list[Any]) -> list[Any]:
-        acks = [reply == 1 or (isinstance(reply, list) and len(reply) == 1) for reply in replies]
-        return [
-            redis.ResponseError("no") if no and refuse else r for no, r in zip(acks, replies, strict=True)
-        ]
+        no = redis.ResponseError("no")
+        return [no if refuse and verb == "ack" else r for verb, r in zip(verbs, replies, strict=True)]
 
-    await change_talk(broker, lambda commands: commands, refused)
+    await change_talk(broker, noted, refused)
     with pytest.raises(BrokerRefused):
         await anext(deliveries)
     refuse = False
@@ -456,7 +454,7 @@ def test_closing_an_awaiting_broker_ends_its_loops(server: str, sync_broker: rq_
     seen: list[Any] = []
 
     async def main() -> None:
-        async with rq_dlq.asyncio.Broker(f"unix://{server}", scripts=MOVED_CLOCK) as broker:
+        async with rq_dlq.asyncio.Broker(f"unix://{server}", verbs=MOVED_CLOCK) as broker:
             kept = [deliveries := broker.queue("orders").consume(3)]
             if how != "kept":
                 kept.clear()

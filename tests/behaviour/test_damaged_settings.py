@@ -43,6 +43,7 @@ NONSENSE: dict[str, list[str | bytes]] = {
         "", "garbage", "1 2", "1 2 3 4", "x y z", "-1 -1 -1", "0 0 0", "nan nan nan", "inf inf inf",
         "1e9 - -", "0x10 - -", "1.5 - -", "9" * 30 + " - -", "- " + "9" * 30 + " -", b"\xff \xff \xff",
     ],
+    "max_length": ["", "x", "-1", "0", "nan", "inf", "1.5", "1e0", " 1", b"\xff"],
     "max_in_flight": ["", "x", "-1", "0", "nan", "inf", "1.5", "1e0", " 1", b"\xff", "9" * 40],
     "results": ["", "x", "-1", "0", "nan", "1.5", "0x10", b"\xff", "9" * 40],
     "results_bytes": ["", "x", "-1", "nan", "1.5", "0x10", b"\xff"],
@@ -72,7 +73,7 @@ async def test_a_field_of_nonsense(
     """It says nothing: no limit, no time to live, nothing dropped, the client's own redelivery policy."""
     queue = broker.queue("a", redelivery=TWICE)
     await queue.send("x", id="m")
-    raw.hset(SETTINGS, field, value)
+    raw.hset(SETTINGS, mapping={"gated": "plain", field: value})
     await queue.send_many([Message(body="y", id="n"), Message(body="z", id="o")])
     assert not (await queue.stats()).paused
     clock.advance("9d")

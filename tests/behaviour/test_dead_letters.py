@@ -475,7 +475,7 @@ async def test_a_body_over_the_limit_of_who_reads_is_not_decoded(broker: Any, ra
     """It uses up nobody's memory, and waits for who allows more."""
     await broker.queue("a").send_many(["x" * 100, "x" * 99, "y"])
     pool = raw.connection_pool
-    with rq_dlq.Broker(pool=pool, scripts=MOVED_CLOCK, max_message_bytes=101) as careful:
+    with rq_dlq.Broker(pool=pool, verbs=MOVED_CLOCK, max_message_bytes=101) as careful:
         assert [delivery.body for delivery in careful.queue("a").claim(3, lease="1s")] == ["x" * 99, "y"]
         (message,) = careful.queue("a").select(places=["scheduled"]).browse()
     assert "raise max_message_bytes" in message.history[-1].cause.message

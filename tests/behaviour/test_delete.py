@@ -105,7 +105,7 @@ def _until_committed(steps: Any) -> Any:
     while True:
         step: Any = steps.send(reply)
         reply = yield step  # pyright: ignore[reportUnknownVariableType]
-        if getattr(step, "script", "") == "commit_job":
+        if getattr(step, "verb", "") == "commit_job":
             return
 
 

@@ -47,3 +47,36 @@ async def test_a_virtual_topic_is_warned_of(name: str, broker: Any, caplog: Any)
     await queue.send(2)
     said = [record.message for record in caplog.records if "virtual topics" in record.message]
     assert said == [f"{name} is an ordinary queue: there are no virtual topics, see docs/instead.md"]
+
+
+@each_afresh(
+    ("name", "meant"),
+    [
+        ("/queue/orders", "orders"),
+        ("jms.queue.shop.orders", "shop.orders"),
+        ("arn:aws:sqs:eu-west-1:123456789012:orders", "orders"),
+    ],
+)
+async def test_a_prefix_is_warned_of_where_it_makes_a_new_queue(
+    name: str, meant: str, broker: Any, caplog: Any
+) -> None:
+    """Who has such a queue goes on with it, and hears nothing."""
+    caplog.clear()
+    await broker.queue(name).send(1)
+    said = [record.message for record in caplog.records]
+    assert said == [f"{name} is a new queue of just that name: did you mean {meant}?"]
+    caplog.clear()
+    again = broker.queue(name)
+    await again.send(2)
+    assert not caplog.records
+    assert await broker.queues() == [name]
+    assert [delivery.body for delivery in await again.claim(2)] == [1, 2]
+    await again.delete(force=True)
+    await again.send(3)
+    assert [record.message for record in caplog.records] == said
+
+
+@each_afresh("name", ["queue/orders", "a.jms.queue.b", "arn:aws:sqs:orders", "/queue", "jms.queue"])
+async def test_other_prefixes_mean_nothing(name: str, broker: Any, caplog: Any) -> None:
+    await broker.queue(name).send(1)
+    assert "did you mean" not in caplog.text

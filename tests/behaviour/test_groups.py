@@ -101,7 +101,7 @@ async def test_groups_are_counted_without_reading_the_letters(broker: Any) -> No
     await bury(queue, range(3), SOLD)
     found, calls = await scripts_of(broker, groups(queue.dlq._core, Choice()))
     assert [group.count for group in found] == [300, 3]
-    assert [call.script for call in calls] == ["groups"]
+    assert [call.verb for call in calls] == ["groups"]
 
 
 async def test_more_groups_than_a_page(broker: Any) -> None:
@@ -179,7 +179,7 @@ async def test_a_group_is_changed_without_reading_bodies(verb: str, broker: Any)
     steps = getattr(changing, verb)(queue.dlq._core, Choice(group=group))
     done, calls = await scripts_of(broker, steps)
     assert done == 30
-    read = [call for call in calls if call.script == "scan"]
+    read = [call for call in calls if call.verb == "scan"]
     assert read
     assert {(call.args["place"], call.args["record"], call.args["story"]) for call in read} == {
         ("groups", "no", "no"),
@@ -196,7 +196,7 @@ async def test_a_page_reads_no_more_than_its_letters(broker: Any) -> None:
     steps = reading.chosen(queue.dlq._core, Choice(group=group, limit=5, order="newest"))
     letters, calls = await scripts_of(broker, steps)
     assert [letter.id for letter in letters] == sent[:-6:-1]
-    assert [call.args["limit"] for call in calls if call.script == "scan"] == [5]
+    assert [call.args["limit"] for call in calls if call.verb == "scan"] == [5]
 
 
 @pytest.mark.parametrize("order", ["oldest", "newest"])
@@ -331,7 +331,7 @@ def test_under_which_versions_and_consumers_they_died(
     plain.poison(plain.claim(8), DOWN)
     clock.advance("1s")
     for version, count in (("1.4.1", 4), ("1.4.2", 3)):
-        with rq_dlq.Broker(f"unix://{server}", scripts=MOVED_CLOCK, version=version) as broker:
+        with rq_dlq.Broker(f"unix://{server}", verbs=MOVED_CLOCK, version=version) as broker:
             queue = broker.queue("a")
             queue.poison(queue.claim(count), DOWN)
         clock.advance("1s")

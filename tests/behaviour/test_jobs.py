@@ -11,6 +11,7 @@ import pytest
 from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.jobs import jobs
 from rq_dlq.core.jobs.stage import Stage
+from rq_dlq.core.steps.replies import Word
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, InvalidInput
 from tests.audit import audit
 from tests.behaviour.faults import lose_calls, lose_replies
@@ -284,12 +285,12 @@ async def test_maintenance_tells_the_others_what_the_first_has_decided(
         assert raw.keys("rq:*:stage:*") == raw.keys("rq:*:stage:j:")  # the names of the lists, which expire
 
 
-async def die_after(scripts: int, broker: Any, steps: Any) -> None:
+async def die_after(verbs: int, broker: Any, steps: Any) -> None:
     value: Any = None
-    while scripts:
+    while verbs:
         step = steps.send(value)
         value = await broker._run(alone(step))
-        scripts -= getattr(step, "script", "") == "commit_job"
+        verbs -= getattr(step, "verb", "") == "commit_job"
     steps.close()
 
 
@@ -353,7 +354,7 @@ def test_a_job_may_have_more_lists_than_one_command_takes(raw: Any) -> None:
         pipeline.expire(driver.keys.stage("j", attempt), 60)
     pipeline.execute()
     call = job_calls.commit_job(driver.keys, "j", lists, batch=0, call="c", grace=0, remembered=60_000)
-    assert driver.run(call) == "committed"
+    assert driver.run(call) is Word.DONE
     assert raw.zcard(driver.keys["committed"]) == len(lists)
 
 
@@ -363,13 +364,13 @@ def test_a_commit_that_is_cut_off_is_all_or_nothing_and_can_be_repeated(raw: Any
         call = job_calls.commit_job(driver.keys, "j", LISTS, batch=0, call="c", grace=0, remembered=60_000)
         stopped = False
         try:
-            Driver(raw, scripts=stopping(raw, n)).run(call)  # type: ignore[arg-type]
+            Driver(raw, verbs=stopping(raw, n)).run(call)  # type: ignore[arg-type]
         except BrokerRefused:
             stopped = True
         assert raw.zcard(driver.keys["committed"]) in {0, 2}, f"stopped at {n}"
-        assert driver.run(call, repeated=True) == "committed", f"stopped at {n}"
+        assert driver.run(call, repeated=True) is Word.DONE, f"stopped at {n}"
         again = job_calls.commit_job(driver.keys, "j", LISTS, batch=0, call="d", grace=0, remembered=9)
-        assert driver.run(again) == "before", f"stopped at {n}"
+        assert driver.run(again) is Word.DONE_BEFORE, f"stopped at {n}"
         audit(raw, "q")
         moves = [job_calls.move_staged(driver.keys, "j", name, limit=9, early=False) for name in LISTS]
         assert [driver.run(move).messages for move in moves] == [3, 3], f"stopped at {n}"

@@ -29,7 +29,7 @@ def test_closing_the_broker_ends_a_loop_that_waits(server: str, raw: Any, queue:
     seen: list[Any] = []
 
     async def main() -> None:
-        broker = rq_dlq.asyncio.Broker(f"unix://{server}", scripts=MOVED_CLOCK)
+        broker = rq_dlq.asyncio.Broker(f"unix://{server}", verbs=MOVED_CLOCK)
 
         async def loop() -> None:
             async for delivery in broker.queue("orders").consume(wait="1h"):
@@ -58,7 +58,7 @@ def test_a_loop_that_is_left_when_the_program_ends_is_ended(
     queue.send_many(range(3))
 
     async def main() -> None:
-        broker = rq_dlq.asyncio.Broker(f"unix://{server}", scripts=MOVED_CLOCK)
+        broker = rq_dlq.asyncio.Broker(f"unix://{server}", verbs=MOVED_CLOCK)
         async for delivery in broker.queue("orders").consume(count):
             async with delivery:
                 pass

@@ -235,7 +235,7 @@ async def test_a_round_trip_of_a_send_is_not_larger_than_that(broker: Any) -> No
     bodies = ["x" * size for size in (10, 300_000, 300_000, 1_000_000, 20, 600_000, 30)]
     sent: dict[int, list[int]] = {}
     for trip, call in await run(broker, send(queue._core, bodies, SendOptions())):
-        if call.script == "send":
+        if call.verb == "send":
             sent.setdefault(trip, []).extend(
                 len(payload) for payload in call.items[1::2] if isinstance(payload, bytes)
             )
@@ -272,7 +272,7 @@ async def test_what_writes_whole_records_writes_what_fits(verb: str, broker: Any
     else:
         target = broker.queue("b")._core
         steps = changing.transfer(queue._core, Choice(), target, keep=False)
-    calls = [call for _, call in await run(broker, steps) if call.script == verb]
+    calls = [call for _, call in await run(broker, steps) if call.verb == verb]
     assert [len(call.items) for call in calls] == [2, 2, 1]
     audit(raw, "a")
     audit(raw, "b")

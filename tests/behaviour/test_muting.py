@@ -7,11 +7,18 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import InvalidInput, SharedDeadLetterStrategy
+from rq_dlq import Breaker, ConsumerReport, InvalidInput, MissingRights, SharedDeadLetterStrategy
+from rq_dlq.core.looking.holder import Holder
 from rq_dlq.core.looking.trouble import troubles
+from rq_dlq.core.processes import busy
+from rq_dlq.core.processes.processes import Reporter
+from rq_dlq.core.steps.step import NodeUnavailable
+from rq_dlq.values.masks import Masks
+from rq_dlq.values.process import ProcessReport
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import bury
 from tests.conftest import Clock
+from tests.each import each
 
 
 async def wrong(broker: Any) -> list[tuple[str, str, str]]:
@@ -168,14 +175,29 @@ async def test_who_holds_the_workers_is_named(broker: Any, clock: Clock) -> None
     (trouble,) = troubles(seen.queues, seen.at)
     assert (trouble.kind, trouble.level) == ("waiting", "warn")
     assert trouble.detail == (
-        "4 of 4 leased messages have tenant = acme; 4 of 4 leased messages have key = acme: "
-        "`rq-dlq msg ls a --count-by tenant`"
+        "consumers hold 4 messages; 4 of 4 leased messages have tenant = acme; "
+        "4 of 4 leased messages have key = acme: `rq-dlq msg ls a --count-by tenant`"
     )
     again = await broker.overview(seen)
     assert again.by_name["a"].held_at == seen.by_name["a"].held_at
     clock.advance("5m")
     ((_, level, _),) = await wrong(broker)
     assert level == "bad"
+
+
+@each(
+    ("value", "shown"),
+    [
+        ("DE12 3456 7890", '"DE12 3456 7890"'),
+        ("a, b; c", '"a, b; c"'),
+        ('say "x y"', '"say \\"x y\\""'),
+        ("acme", "acme"),
+    ],
+)
+def test_a_mask_hides_all_of_a_value(value: str, shown: str) -> None:
+    said = str(Holder("iban", value, 4, 4))
+    assert said == f"4 of 4 leased messages have iban = {shown}"
+    assert Masks(["iban"]).text(f"{said}; more") == "4 of 4 leased messages have iban = ***; more"
 
 
 async def test_where_all_are_alike_nobody_is_named(broker: Any, clock: Clock) -> None:
@@ -186,4 +208,54 @@ async def test_where_all_are_alike_nobody_is_named(broker: Any, clock: Clock) ->
     clock.advance("2m")
     seen = await broker.overview()
     (trouble,) = troubles(seen.queues, seen.at)
-    assert (trouble.level, trouble.detail) == ("warn", "the workers cannot keep up")
+    assert (trouble.level, trouble.detail) == ("warn", "consumers hold 1 message")
+
+
+async def test_calls_that_hang_are_not_too_few_workers(broker: Any, clock: Clock) -> None:
+    """Before enough of them have failed to count as an outage: what the workers report of them is said."""
+    queue = broker.queue("a", breaker=Breaker())
+    await queue.send_many(range(8), dependency="payments")
+    await queue.claim(8, lease="1h")
+    await queue.send_many(range(9))
+    clock.advance("61s")
+    await report(broker, "web:1", ConsumerReport(4, held=4, oldest=61.0))
+    await report(broker, "web:2", ConsumerReport(4, held=4, oldest=45.0))
+    assert await said_of_a(broker) == (
+        "2 workers hold 8 messages, the oldest for 1m1s: if that is usual, start more workers; if not, "
+        "their calls are slow or hang; 8 of 8 leased messages have dependency = payments: "
+        "`rq-dlq msg ls a --count-by dependency`"
+    )
+
+
+def test_a_silent_worker_may_hold_nothing() -> None:
+    own = {"a": ConsumerReport(4, held=4, oldest=61.0)}
+    reports = [
+        ProcessReport("web:1", queues=own, ago=16.0),
+        ProcessReport("web:2", queues={"a": ConsumerReport(4, held=1, oldest=0.5), "b": ConsumerReport(4)}),
+        ProcessReport("web:3", queues={"a": ConsumerReport(4)}),
+    ]
+    found = busy.of_reports(reports)
+    assert {name: str(one) for name, one in found.items()} == {
+        "a": "1 worker holds 1 message, the oldest for 500ms"
+    }
+
+
+async def said_of_a(broker: Any) -> str:
+    seen = await broker.overview()
+    (trouble,) = troubles(seen.queues, seen.at)
+    return trouble.detail
+
+
+async def report(broker: Any, process: str, own: ConsumerReport) -> None:
+    reporter = Reporter(ProcessReport(process, period=5_000))
+    reporter.key = process
+    await broker._run(reporter.note(broker.settings.namespace, queues={"a": own}))
+
+
+@each("error", [MissingRights("no"), NodeUnavailable("no")])
+def test_reports_that_cannot_be_read_hide_no_queue(error: Exception) -> None:
+    steps = busy.busy("rq")
+    next(steps)
+    with pytest.raises(StopIteration) as ended:
+        steps.throw(error)
+    assert ended.value.value == {}

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 import rq_dlq
 import rq_dlq.asyncio
-from tests.behaviour.nodes import SCRIPTS, SlotClock
+from tests.behaviour.nodes import JOINED, SlotClock
 from tests.behaviour.test_jobs import test_several_queues_commit_together  # noqa: F401
 from tests.behaviour.test_settle import *  # noqa: F403
 from tests.behaviour.test_strategies import *  # noqa: F403
@@ -53,7 +53,7 @@ def clock(raw: Any) -> Iterator[SlotClock]:
 def sync_broker(cluster: Cluster, clock: SlotClock) -> Iterator[rq_dlq.Broker]:
     """A blocking broker."""
     del clock
-    with rq_dlq.Broker(cluster.url, scripts=SCRIPTS) as broker:
+    with rq_dlq.Broker(cluster.url, verbs=JOINED) as broker:
         yield broker
 
 
@@ -61,5 +61,5 @@ def sync_broker(cluster: Cluster, clock: SlotClock) -> Iterator[rq_dlq.Broker]:
 async def async_broker(cluster: Cluster, clock: SlotClock) -> AsyncIterator[rq_dlq.asyncio.Broker]:
     """An awaiting one."""
     del clock
-    async with rq_dlq.asyncio.Broker(cluster.url, scripts=SCRIPTS) as broker:
+    async with rq_dlq.asyncio.Broker(cluster.url, verbs=JOINED) as broker:
         yield broker

@@ -12,6 +12,7 @@ from rq_dlq._keys import QueueKeys
 from tests.conftest import Clock
 from tests.each import each, each_afresh
 from tests.model.driver import Driver
+from tests.servers.counts import verbs_run
 
 THREE = Breaker(distinct=3, within="10s")
 ONCE = RedeliveryPolicy(initial_delay=1, max_redeliveries=1, collision_avoidance=0)
@@ -54,6 +55,16 @@ async def fall(queue: Any, count: int = 3) -> None:
 
 async def state(queue: Any) -> Any:
     return await queue.dependency("payments").stats()
+
+
+async def test_a_claim_parks_a_hundred(broker: Any, raw: Any) -> None:
+    """Of 350 that it reads: the others stay for the next ones, and so does what needs nothing."""
+    queue = await shop(broker, *(f"p{n}" for n in range(350)), "o1")
+    await queue.dependency("payments").pause()
+    before = verbs_run(raw)
+    assert [one.id for one in await queue.claim(1_000)] == ["o1"]
+    assert verbs_run(raw) - before == 4
+    assert (raw.zcard("rq:{a}:ready"), (await queue.stats()).scheduled) == (0, 350)
 
 
 async def test_it_opens_and_nobody_is_charged(broker: Any, clock: Clock, caplog: Any) -> None:
@@ -180,10 +191,10 @@ async def test_success_lets_them_in(broker: Any, clock: Clock, raw: Any) -> None
     await queue.ack(await taken(queue))
     assert await taken(queue) == []
     assert (await state(queue)).open is False
-    assert not raw.exists("rq:{a}:lanes", "rq:{a}:gates", "rq:{a}:seats")
+    assert not raw.exists("rq:{a}:special", "rq:{a}:gates", "rq:{a}:seated")
     clock.advance("2s")
     await queue.claim()
-    assert raw.hget("rq:{a}:settings", "gated") is None
+    assert raw.hget("rq:{a}:settings", "gated") == b"plain"
     assert [one.did for one in await broker.audit()] == ["closed", "opened"]
 
 
@@ -316,8 +327,8 @@ async def test_it_is_forgotten_when_nobody_needs_it(broker: Any, clock: Clock, r
     for _ in range(3):
         clock.advance("31s")
         await queue.claim()
-    assert not raw.exists("rq:{a}:lanes", "rq:{a}:gates")
-    assert raw.hget("rq:{a}:settings", "gated") is None
+    assert not raw.exists("rq:{a}:special", "rq:{a}:gates")
+    assert raw.hget("rq:{a}:settings", "gated") == b"plain"
 
 
 async def test_a_batch_that_fails_counts_one(broker: Any) -> None:
@@ -544,3 +555,18 @@ async def test_another_priority_lets_nobody_in(broker: Any, clock: Clock) -> Non
     clock.advance("2s")  # the pause is over, and no claim has seen that
     assert await ordered.select(ids=["first"]).prioritize(1) == 1
     assert [one.id for one in await ordered.claim(9)] == ["second"]
+
+
+async def test_what_comes_back_overtakes_no_message_of_its_key_that_is_due(broker: Any, clock: Clock) -> None:
+    """It was delayed, and nobody has claimed since it is due."""
+    queue = broker.queue("a", per_key=PerKey(limit=1), breaker=Breaker())
+    await queue.dependency("pay").pause()
+    due = await queue.send("due", key="k", delay="1s")
+    parked = await queue.send("parked", key="k", dependency="pay")
+    assert await queue.claim(9) == []
+    clock.advance("2s")
+    await queue.dependency("pay").resume()
+    (first,) = await queue.claim(9)
+    assert first.id == due
+    await first.ack()
+    assert [one.id for one in await queue.claim(9)] == [parked]

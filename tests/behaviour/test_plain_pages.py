@@ -21,12 +21,12 @@ ALL = Wanted()
 READY = Range(QueueKeys("rq", "a"), "ready", page_calls.START, page_calls.END)
 
 
-def noted(steps: Steps[Page], scripts: list[str]) -> Steps[Page]:
+def noted(steps: Steps[Page], verbs: list[str]) -> Steps[Page]:
     """The same steps; notes which scripts they run."""
     step = next(steps)
     while True:
         if isinstance(step, Call):
-            scripts.append(step.script)
+            verbs.append(step.verb)
         try:
             step = steps.send((yield step))
         except StopIteration as stop:
@@ -36,11 +36,9 @@ def noted(steps: Steps[Page], scripts: list[str]) -> Steps[Page]:
 
 async def read(broker: Any, limit: int, wanted: Wanted = ALL) -> tuple[list[Page], int]:
     """All pages of the ready messages, and how many scripts they took."""
-    scripts: list[str] = []
-    found = [
-        await broker._run(noted(page, scripts)) for page in plain_pages(READY, limit=limit, wanted=wanted)
-    ]
-    return found, len(scripts)
+    verbs: list[str] = []
+    found = [await broker._run(noted(page, verbs)) for page in plain_pages(READY, limit=limit, wanted=wanted)]
+    return found, len(verbs)
 
 
 def ids(pages: list[Page]) -> list[str]:
@@ -50,8 +48,8 @@ def ids(pages: list[Page]) -> list[str]:
 @pytest.mark.parametrize("record", ["whole", "head", "no"])
 async def test_only_the_first_page_and_the_last_take_a_script(record: Any, broker: Any, raw: Any) -> None:
     sent = await broker.queue("a").send_many(["x" * 100] * 10)
-    pages, scripts = await read(broker, 3, Wanted(record, state=False, history=False))
-    assert (ids(pages), scripts) == (sent, 2)
+    pages, verbs = await read(broker, 3, Wanted(record, state=False, history=False))
+    assert (ids(pages), verbs) == (sent, 2)
     whole = [raw.hget("rq:{a}:messages", name) for name in sent]
     wanted = {"whole": whole, "head": [record[:14] for record in whole], "no": []}[record]
     assert [cell for page in pages for cell in page.records] == wanted
@@ -61,9 +59,9 @@ async def test_only_the_first_page_and_the_last_take_a_script(record: Any, broke
 async def test_a_page_with_a_long_record_takes_a_script(broker: Any) -> None:
     bodies = ["long" * 1_000 if n in {4, 11} else n for n in range(20)]
     sent = await broker.queue("a").send_many(bodies)
-    pages, scripts = await read(broker, 3)
+    pages, verbs = await read(broker, 3)
     assert ids(pages) == sent
-    assert 2 < scripts < len(pages)
+    assert 2 < verbs < len(pages)
 
 
 @pytest.mark.parametrize(("failed", "plain"), [(15, True), (25, False)])
@@ -77,8 +75,8 @@ async def test_a_page_with_many_histories_takes_a_script(
     await queue.send_many(range(30), priority=9)
     await queue.send_many(range(30), priority=0)
     await queue.maintain()
-    pages, scripts = await read(broker, 30)
-    assert (scripts == 2) == plain
+    pages, verbs = await read(broker, 30)
+    assert (verbs == 2) == plain
     names = ids(pages)
     assert len(names) == 60 + failed
     assert [cell for page in pages for cell in page.states] == raw.hmget("rq:{a}:states", names)

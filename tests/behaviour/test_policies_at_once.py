@@ -199,7 +199,7 @@ def check_settings(raw: Any) -> dict[str, dict[bytes, bytes]]:
         declared = Entry.decode(fields[b"declared"]) if b"declared" in fields else None
         settings = policy_map.settings(family, declared)
         expected = {name.encode(): text.encode() for name, text in settings.wire().items()}
-        names = {b"declared", b"version", b"names"}
+        names = {b"declared", b"version", b"names", b"gated"}
         assert {name: text for name, text in fields.items() if name not in names} == expected
         if settings.dead_name != f"DLQ.{family}":
             assert fields[b"names"] == f"{settings.dead_name}\t{settings.expired_name}".encode()
@@ -412,15 +412,15 @@ def test_an_entry_for_many_queues_goes_in_bounded_steps(sync_broker: rq_dlq.Brok
     families = [f"a.{n}" for n in range(300)]
     raw.sadd("rq:queues", *families)
     entry = Entry.of(dead_letter={"prefix": "D."}, max_in_flight=1)
-    steps, reply, scripts = policies.set_policy("rq", NAMING, "a.*", entry), None, 0
+    steps, reply, verbs = policies.set_policy("rq", NAMING, "a.*", entry), None, 0
     with suppress(StopIteration):
         while True:
             step = steps.send(reply)
             calls = step.calls if isinstance(step, Batch) else [step]
-            scripts += sum(isinstance(call, Call) for call in calls)
+            verbs += sum(isinstance(call, Call) for call in calls)
             assert len(calls) <= 5 * 25
             reply = sync_broker._connected()._perform(step)
-    assert scripts == 1 + len(families)
+    assert verbs == 1 + len(families)
     assert len(check_settings(raw)) == len(families)
 
 

@@ -52,6 +52,20 @@ async def test_a_slow_rate_hands_out_one_at_a_time(broker: Any, clock: Clock) ->
         assert await queue.claim(9) == []
 
 
+@each("rate", ["7/h", "3/s", "100000/s", "1300/s"])
+async def test_a_queue_with_a_rate_can_be_looked_at(broker: Any, rate: str) -> None:
+    """The times of most rates are no whole milliseconds."""
+    queue = broker.queue("a", rate=rate)
+    await queue.send_many(range(9))
+    deliveries = [*await queue.claim(1), *await queue.claim(1)]
+    stats = await queue.stats()
+    assert stats.leased == len(deliveries)
+    assert not stats.totals.keys() & {"birth", "rate_until", "rate_spent"}
+    await queue.release(deliveries)
+    assert (await queue.stats()).leased == 0
+    await queue.purge(all=True)
+
+
 async def test_a_clock_that_steps_back_costs_one_burst_at_most(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a", rate="5/s")
     await queue.send_many(range(99))
@@ -79,6 +93,26 @@ async def test_a_release_gives_back_as_many_as_it_took(broker: Any) -> None:
     held = await queue.claim(9)
     await queue.release(held[:2])
     assert (len(held), len(await queue.claim(9))) == (5, 2)
+
+
+async def test_what_is_given_back_late_brings_no_second_burst(broker: Any, clock: Clock) -> None:
+    """K7: as if what was given back had not been handed out; what came out since has used up the rate."""
+    queue = broker.queue("a", rate="10/s")
+    await queue.send_many(range(99))
+    first = await queue.claim(10)
+    clock.advance("500ms")
+    second = await queue.claim(10)
+    assert len(second) == 5
+    await queue.release(first)
+    third = await queue.claim(99)
+    assert len(third) == 5
+    clock.advance("1s")
+    fourth = await queue.claim(99)
+    assert len(fourth) == 10
+    await queue.release(second + third)
+    assert await queue.claim(99) == []
+    await queue.release(fourth)
+    assert len(await queue.claim(99)) == 10
 
 
 async def test_dead_letters_and_other_queues_have_their_own(broker: Any) -> None:

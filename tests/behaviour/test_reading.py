@@ -152,16 +152,16 @@ async def test_a_limit_ends_the_reading(order: Any, broker: Any) -> None:
     """Twenty of those that a third meets are found in the first page."""
     queue = broker.queue("a")
     sent = await bury(queue, [Message(body=n, headers={"tenant": "abc"[n % 3]}) for n in range(LETTERS)])
-    scripts: Counter[str] = Counter()
+    verbs: Counter[str] = Counter()
 
     async def note(script: str) -> None:
-        scripts[script] += 1
+        verbs[script] += 1
 
     steps = reading.chosen(queue.dlq._core, Choice(where="tenant = 'a'", limit=20, order=order))
     found = [letter.id for letter in await drive(broker, steps, note)]
     expected = sent[::3]
     assert found == (expected[:20] if order == "oldest" else expected[::-1][:20])
-    assert scripts["scan"] == 1
+    assert verbs["scan"] == 1
 
 
 async def test_the_newest_first(broker: Any, clock: Clock) -> None:

@@ -22,6 +22,7 @@ from rq_dlq.core.redrive import start as redrive_start
 from rq_dlq.core.redrive.calls import Steering, Stepped, Undone
 from rq_dlq.core.redrive.start import _Part, begin
 from rq_dlq.core.redrive.terms import Terms
+from rq_dlq.core.steps.replies import Word
 from rq_dlq.core.steps.step import Deadline
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, bury, counts
@@ -37,11 +38,11 @@ async def did(broker: Any) -> list[str]:
     return [record.did for record in reversed(await broker.audit())]
 
 
-async def steer(queue: Any, job: str, verb: Steering) -> bool | None:
-    """Whether a verb changed anything; None: there is no such redrive."""
+async def steer(queue: Any, job: str, verb: Steering) -> Word:
+    """What became of a verb."""
     call = redrive_calls.steer_redrive(queue._core.keys, job, verb, by='"me"', user="default", grace=0)
-    changed: bool | None = await queue._broker._run(alone(call))
-    return changed
+    did: Word = await queue._broker._run(alone(call))
+    return did
 
 
 async def undo(queue: Any, job: str, limit: int = 20) -> Undone:
@@ -96,8 +97,10 @@ async def test_a_verb_says_whether_it_changed_anything(broker: Any) -> None:
     await bury(queue, range(3))
     job = await queue.dlq.redrive(all=True, detach=True)
     verbs: list[Steering] = ["resume", "pause", "pause", "resume", "cancel", "cancel"]
-    assert [await steer(queue, job.id, verb) for verb in verbs] == [False, True, False, True, True, False]
-    assert [await steer(queue, "none", verb) for verb in verbs] == [None] * 6
+    said = [await steer(queue, job.id, verb) for verb in verbs]
+    assert [*map(bool, said)] == [False, True, False, True, True, False]
+    assert {*said} == {Word.DONE, Word.UNCHANGED}
+    assert {await steer(queue, "none", verb) for verb in verbs} == {Word.UNKNOWN}
     assert await did(broker) == ["started", "paused", "resumed", "cancelled"]
 
 

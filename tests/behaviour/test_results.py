@@ -22,7 +22,7 @@ from rq_dlq import (
     ResultError,
     ResultUnavailable,
 )
-from rq_dlq.errors.guesses import ARGUMENTS_OF
+from rq_dlq.errors.words import ARGUMENTS_OF
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, one
 from tests.conftest import Clock
@@ -30,7 +30,7 @@ from tests.each import each, each_afresh
 from tests.ways import both_colours
 
 LARGE = "x" * 65_536
-BORN = b"\x01"  # lua/lib/BORN.lua
+BORN = b"\x01"  # lua/results.lua
 
 
 async def of(sent: Any, **how: Any) -> Any:

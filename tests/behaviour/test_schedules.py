@@ -14,6 +14,7 @@ import pytest
 import rq_dlq
 from rq_dlq import InvalidInput, QueueStats
 from rq_dlq.core.schedules import schedules
+from rq_dlq.core.steps.replies import Word
 from rq_dlq.values.failure import moment
 from tests.behaviour.helpers import counts, ids
 from tests.behaviour.stepping import alone
@@ -250,7 +251,7 @@ async def test_a_tick_is_sent_once_by_two_that_read_the_same(broker: Any, clock:
     (delivery,) = await orders.claim(9)
     await delivery.ack()
     call = steps.send(read).calls[0]  # type: ignore[union-attr]
-    assert await broker._run(alone(call)) is False
+    assert await broker._run(alone(call)) is Word.OUTDATED
     assert (await orders.stats()).waiting == 0
 
 
@@ -297,7 +298,7 @@ async def test_fields_of_a_later_version_are_kept(broker: Any, clock: Clock, raw
         {"due": -(10**18)},
         {"due": 2**42},
         {"last": 2**42},
-        {"ttl": -1},
+        {"ttl": -(2**42)},
         {"priority": 10},
         {"rule": {"every": -1}},
         {"headers": {"long": "x" * 70_000}},
@@ -395,13 +396,13 @@ def test_each_tick_is_sent_once_by_many_firers(server: str, clock: Clock, sync_b
     start, over = threading.Barrier(9), threading.Event()
 
     def fire() -> None:
-        with rq_dlq.Broker(f"unix://{server}", scripts=MOVED_CLOCK) as broker:
+        with rq_dlq.Broker(f"unix://{server}", verbs=MOVED_CLOCK) as broker:
             start.wait()
             while broker.queue("orders").maintain()["fired"]:
                 pass
 
     def consume() -> None:
-        with rq_dlq.Broker(f"unix://{server}", scripts=MOVED_CLOCK) as broker:
+        with rq_dlq.Broker(f"unix://{server}", verbs=MOVED_CLOCK) as broker:
             start.wait()
             while not over.is_set() or broker.queue("orders").stats().ready:
                 for delivery in broker.queue("orders").claim(50):

@@ -359,7 +359,7 @@ def test_who_takes_letters_asks_few_queues(many: list[str], sync_broker: rq_dlq.
     lost.claim()
     (sent,) = looks(sync_broker, claim.claim(lost._core, lost._deliveries), 1)
     again = [call for call in sent if isinstance(call, Call)]
-    assert [call.script for call in again] == ["claim"]
+    assert [call.verb for call in again] == ["claim"]
     assert len(sent) <= 4 * 25 + 4
 
 

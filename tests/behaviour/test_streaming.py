@@ -583,6 +583,58 @@ async def test_a_queue_that_forgot_the_query_is_noticed(broker: Any, raw: Any) -
         await runs.advance(end)
 
 
+@pytest.mark.parametrize("asked", ["as it works", "when it is done"])
+async def test_a_queue_that_was_deleted_and_made_again_is_noticed(asked: str, broker: Any, raw: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker)
+    await queue.send_many(range(3))
+    end = await runs.advance(FRESH)
+    await runs.read(FRESH, end)
+    if asked == "when it is done":
+        assert await runs.advance(end) == end
+    await queue.delete(force=True)
+    assert raw.keys("rq:{orders}:stream:*") == []
+    await queue.send_many(range(3))
+    with pytest.raises(DataLoss, match="knows no batch of this query: the queue was deleted and made again"):
+        await runs.read(end, await runs.advance(end))
+    assert (await queue.stats()).leased == (3 if asked == "when it is done" else 0)
+
+
+@pytest.mark.parametrize("again", [0, 3], ids=["deleted", "made again"])
+async def test_a_queue_that_is_deleted_before_its_first_batch_is_noticed(again: int, broker: Any) -> None:
+    """No batch before it tells that it is another; one that lapsed in an earlier run looks the same."""
+    queue, runs = broker.queue("orders"), Runs(broker)
+    await queue.send_many(range(3))
+    end = await runs.advance(FRESH)
+    await queue.delete(force=True)
+    await queue.send_many(range(again))
+    with pytest.raises(
+        DataLoss, match="at batch 1 of queue 'orders', but the queue knows no batch of this query"
+    ):
+        await runs.plan(FRESH, end)
+    assert await counts(queue) == ({"ready": again} if again else {})
+
+
+async def test_a_first_batch_of_which_no_row_is_left_is_planned_again(broker: Any) -> None:
+    queue, runs = broker.queue("orders"), Runs(broker)
+    await queue.send_many(range(3))
+    end = await runs.advance(FRESH)
+    ((part,),) = await runs.plan(FRESH, end)
+    await broker._run(batches.release_batch(queue._core, [part.token]))
+    assert await runs.plan(FRESH, end) == []
+
+
+async def test_the_progress_of_a_thousand_queries_is_listed(broker: Any, raw: Any) -> None:
+    queue = broker.queue("orders")
+    await queue.send(0)
+    keys = queue._core.keys
+    raw.zadd(keys["streams"], {keys.stream(str(number)): number for number in range(1_000)})
+    for name in ("a", "a", "b"):
+        await broker._run(broker._step(batch_calls.begin_batch(keys, name, batch=1, run="r")))
+    listed = [name.decode() for name in raw.zrange(keys["streams"], 0, -1)]
+    assert listed == [*map(keys.stream, map(str, range(2, 1_000))), *map(keys.stream, "ab")]
+    assert raw.pttl(keys["streams"]) > 29 * 86_400_000
+
+
 @pytest.mark.parametrize("least", ["1", "2"])
 async def test_a_query_goes_on_while_no_queue_is_left(broker: Any, least: str) -> None:
     queue = broker.queue("orders.eu")
@@ -698,7 +750,7 @@ async def test_a_half_that_was_renamed_in_part_is_found_whole(broker: Any) -> No
     while renamed < 2:  # the driver dies after the second of four claims
         step = steps.send(answer)
         answer = await broker._run(only(step))
-        renamed += getattr(step, "script", "") == "divide_claim"
+        renamed += getattr(step, "verb", "") == "divide_claim"
     runs.restart()
     start = end
     while (end := await runs.advance(start)) != start:

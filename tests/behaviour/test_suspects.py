@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import RedeliveryPolicy
+from rq_dlq import PerKey, RedeliveryPolicy
 from rq_dlq.core.batches import batches
 from rq_dlq.core.claiming import calls as claiming_calls
 from rq_dlq.core.claiming import claim
 from rq_dlq.core.steps.call import Call
+from rq_dlq.core.steps.replies import Word
 from rq_dlq.core.upkeep import calls as upkeep_calls
-from tests.behaviour.helpers import after, bodies, counts, one
+from tests.behaviour.helpers import after, bodies, counts, keyed, one
 from tests.behaviour.stepping import alone
 from tests.conftest import Clock
 
@@ -34,11 +35,13 @@ class Permit:
         self.noted.append((suspect and suspect.id, passed))
 
 
-async def claimed(queue: Any, count: int = 10, permit: Permit | None = None) -> list[Any]:
+async def claimed(
+    queue: Any, count: int = 10, permit: Permit | None = None, *, lease: float = LEASE
+) -> list[Any]:
     """A worker's claim."""
     plain = getattr(queue, "inner", queue)
     permit = permit or Permit()
-    steps = claim.claim(plain._core, plain._deliveries, count=count, lease=LEASE * 1000, permit=permit)
+    steps = claim.claim(plain._core, plain._deliveries, count=count, lease=round(lease * 1000), permit=permit)
     deliveries: list[Any] = await queue._run(steps)
     return deliveries
 
@@ -132,6 +135,22 @@ async def test_a_claim_by_hand_is_charged_for_all(queue: Any, clock: Clock) -> N
     await lapse(queue, clock)
     clock.advance("1m")
     assert sorted([delivery.charged for delivery in await queue.claim(5)]) == [0, 0, 1, 1, 1]
+
+
+async def test_leases_that_lapse_after_a_kill_do_not_exceed_the_rate_of_keys(
+    broker: Any, clock: Clock
+) -> None:
+    """A worker held six of a key, and had renewed their leases; other workers claim as these end."""
+    queue = await keyed(broker, PerKey(rate="1/s"), *(f"a{n}" for n in range(8)))
+    for n in range(6):
+        assert len(await claimed(queue, lease=LEASE - n + n / 10)) == 1
+        clock.advance(1)
+    clock.advance(LEASE - 6)
+    taken = []
+    for _ in range(6):
+        taken += await claimed(queue)
+        clock.advance(0.1)
+    assert len(taken) == 1
 
 
 async def test_a_lapse_by_hand_is_not_forgiven_later(queue: Any, clock: Clock) -> None:
@@ -349,7 +368,7 @@ async def test_only_suspects_that_it_may_not_take(queue: Any, clock: Clock, raw:
     assert permit.noted == [(None, True)]
     assert raw.llen("rq:{a}:wake") == 1
     found = await queue._run(alone(call(queue, "t", count=10, suspects="none")))
-    assert (found.wait, found.messages) == (claiming_calls.ONLY_SUSPECTS, 0)
+    assert (found.wait, found.messages) == (Word.SUSPECTS, 0)
     assert await counts(queue) == {"ready": 5}
 
 
@@ -416,7 +435,7 @@ async def test_suspects_of_a_claim_that_is_taken_up_go_back(queue: Any, clock: C
     plain = getattr(queue, "inner", queue)
     steps = claim.claim(plain._core, plain._deliveries, count=4)
     step = steps.send(None)
-    while not (isinstance(step, Call) and step.script == "claim"):
+    while not (isinstance(step, Call) and step.verb == "claim"):
         step = steps.send(await queue._run(alone(step)))
     await queue._run(alone(step))
     with pytest.raises(ConnectionError):

@@ -210,7 +210,7 @@ async def test_a_queue_of_another_broker(sync_broker: rq_dlq.Broker, raw: Any) -
     """It may be on another server, or have other keys: what is moved there would be lost."""
     queue = sync_broker.queue("a")
     queue.send("x")
-    with rq_dlq.Broker("redis://elsewhere", scripts=MOVED_CLOCK) as other:
+    with rq_dlq.Broker("redis://elsewhere", verbs=MOVED_CLOCK) as other:
         with pytest.raises(InvalidInput, match="is not a queue of"):
             queue.select(all=True).move(other.queue("b"))
         with pytest.raises(InvalidInput, match="is not a queue of"):

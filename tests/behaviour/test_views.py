@@ -131,7 +131,7 @@ def test_a_claim_that_fails_at_one_of_its_queues(sync_broker: rq_dlq.Broker) -> 
     step, claims = next(steps), 0
     while claims < 3:
         reply = sync_broker._connected()._perform(step)
-        claims += isinstance(step, Call) and step.script == "claim"
+        claims += isinstance(step, Call) and step.verb == "claim"
         if claims < 3:
             step = steps.send(reply)
     with pytest.raises(BrokerUnavailable):

@@ -8,10 +8,11 @@ from rq_dlq import BrokerRefused, BrokerUnavailable
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.waiting import Waiting
 from rq_dlq.core.results.calls import Meant
+from rq_dlq.core.steps.replies import Word
 from tests.each import each
 
 MEANT = Meant("m", 0)
-NO_END = 0
+NO_END = Word.UNKNOWN
 FAILURES = [BrokerUnavailable("the server is away"), BrokerRefused("not allowed")]
 
 

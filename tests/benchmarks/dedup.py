@@ -16,6 +16,7 @@ from rich.table import Table
 from rq_dlq import Broker
 from rq_dlq._keys import QueueKeys
 from tests import servers
+from tests.servers.counts import microseconds
 
 CALLS = {1: 2_000, 100: 50}  # by the size of a batch
 REMEMBERED = 100_000  # ids, for their bytes and as what is there when the time is measured
@@ -23,9 +24,8 @@ WINDOW = "1h"
 
 
 def spent(raw: Any) -> float:
-    """Microseconds of Redis in scripts so far."""
-    usec: float = raw.info("commandstats").get("cmdstat_evalsha", {"usec": 0})["usec"]
-    return usec
+    """Microseconds of Redis in verbs so far."""
+    return microseconds(raw)
 
 
 def cost(raw: Any, queue: Any) -> dict[str, float]:

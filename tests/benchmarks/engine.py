@@ -31,6 +31,7 @@ from rich.table import Table
 from rq_dlq import Broker, RedeliveryPolicy
 from tests import servers
 from tests.benchmarks import layouts
+from tests.servers.counts import microseconds
 
 BODY = {"data": "x" * (layouts.PAYLOAD - len('{"data":""}'))}  # 100 bytes of JSON
 PARTS = {1: 20, 10: 5, 100: 1}  # batch: the part of the messages that is drained so
@@ -196,8 +197,7 @@ def cost(raw: Any, queue: Any) -> Rates:
         raw.config_resetstat()
         for _ in range(CALLS):
             run()
-        spent: float = raw.info("commandstats")["cmdstat_evalsha"]["usec"]
-        return spent / CALLS / 10
+        return microseconds(raw) / CALLS / 10
 
     batches: list[Any] = []
     costs = {"claim": measured(lambda: batches.append(queue.claim(10)))}

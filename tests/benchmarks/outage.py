@@ -2,6 +2,7 @@
 
 python -m tests.benchmarks.outage --draws 3
 python -m tests.benchmarks.outage --draws 0 --rounds 0 --plot docs/images/outage.png
+python -m tests.benchmarks.outage --draws 0 --rounds 0 --doubtful 3
 """
 
 from __future__ import annotations
@@ -25,10 +26,14 @@ from rq_dlq.policy.outage import CALM, Message, Outage, Plan
 from rq_dlq.testing.outage import fleet, play
 from tests import servers
 from tests.benchmarks.dedup import spent
+from tests.model import scenes
+from tests.model.scenes import DOUBTFUL
 
 BATCH, BATCHES = 100, 20
+WARM = 5  # messages that are not counted
 BODIES = {"100 B": "x" * 100, "100 kB": "x" * 100_000}
 FEW = RedeliveryPolicy(max_redeliveries=3)
+WIDE = 132  # characters
 COLOURS = ("tab:green", "tab:red")
 STYLES = {"light": "default", "dark": "dark_background"}
 BREAKERS = {"with a breaker": Breaker(), "without": None}
@@ -50,6 +55,23 @@ def outages(url: str, seconds: float, draws: int) -> None:
 
 def _harm(one: Outage) -> tuple[int, int]:
     return one.healthy_dead, one.wasted
+
+
+def doubtful(url: str, draws: int) -> Table:
+    """What cannot be told from an outage: who waits a minute after ten minutes of it, and who died."""
+    columns = (f"{what}, {name}" for what in ("wait", "died") for name in BREAKERS)
+    table = Table("ten minutes", "healthy", *columns, title=f"healthy messages, the most of {draws} draws")
+    for name, scene in DOUBTFUL.items():
+        played = [
+            [scenes.play(url, scene, draw, breaker=breaker is not None) for draw in range(draws)]
+            for breaker in BREAKERS.values()
+        ]
+        healthy = max(one.healthy for seen in played for one in seen)
+        waits, deaths = (
+            [max(getattr(one, what) for one in seen) for seen in played] for what in ("waiting", "died")
+        )
+        table.add_row(name, *(f"{figure:,}" for figure in (healthy, *waits, *deaths)))
+    return table
 
 
 def plot(url: str, seconds: float, path: Path) -> None:
@@ -127,6 +149,37 @@ def cost(raw: Any, queue: Any, body: str) -> tuple[float, float]:
     return batches, singles
 
 
+def commands(raw: Any, queue: Any, *, failing: bool) -> float:
+    """The commands of Redis for the ack of a message, with the call itself."""
+    queue.send_many(["x"] * (WARM + BATCH), dependency="payments")
+    for _ in range(WARM):
+        queue.claim(1)[0].nack("payments refused this one", delay="1h") if failing else queue.claim(1)[
+            0
+        ].ack()
+    held = [queue.claim(1)[0] for _ in range(BATCH)]
+    before = _ran(raw)
+    for one in held:
+        one.ack()
+    number = _ran(raw) - before
+    queue.delete(force=True)
+    return number / BATCH
+
+
+def _ran(raw: Any) -> int:
+    told = raw.info("commandstats")
+    return sum(one["calls"] for name, one in told.items() if name != "cmdstat_info")
+
+
+def counts(raw: Any, broker: Broker) -> Table:
+    """How many commands an ack takes, with a breaker and without."""
+    table = Table("breaker", "none fails", "some fail", title="commands of an ack")
+    for name, breaker in COSTS.items():
+        queue = broker.queue(f"count-{name}", breaker=breaker)
+        queue.open()
+        table.add_row(name, *(f"{commands(raw, queue, failing=failing):.0f}" for failing in (False, True)))
+    return table
+
+
 def costs(raw: Any, broker: Broker, rounds: int) -> Table:
     """Both, turn and turn about; the fastest round, since other processes only slow one."""
     seen: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
@@ -148,6 +201,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=30, help="of the outage")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--doubtful", type=int, default=0, help="draws of what is no outage, and looks like one"
+    )
     parser.add_argument("--plot", type=Path, help="where to write a picture: NAME-light.png, NAME-dark.png")
     parser.add_argument("--server", help="a redis-server; by default the one on PATH")
     chosen = parser.parse_args(arguments)
@@ -155,11 +211,13 @@ def main(arguments: list[str] | None = None) -> None:
         url, seconds = f"unix://{path}", 60 * chosen.minutes
         if chosen.draws:
             outages(url, seconds, chosen.draws)
+        if chosen.doubtful:
+            Console(width=WIDE).print(doubtful(url, chosen.doubtful))
         if chosen.plot:
             plot(url, seconds, chosen.plot)
         if chosen.rounds:
             with Broker(url) as broker:
-                Console().print(costs(raw, broker, chosen.rounds))
+                Console().print(counts(raw, broker), costs(raw, broker, chosen.rounds))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from rich.table import Table
 import rq_dlq.asyncio
 from rq_dlq import Broker
 from tests import servers
+from tests.servers.counts import microseconds
 
 CALLS = {1: 1_000, 100: 20}  # by the size of a batch
 RESULT = "x" * 98  # 100 bytes of JSON
@@ -25,9 +26,8 @@ CALLERS, SECONDS = 1_000, 10
 
 
 def spent(raw: Any) -> float:
-    """Microseconds of Redis in scripts so far."""
-    usec: float = raw.info("commandstats").get("cmdstat_evalsha", {"usec": 0})["usec"]
-    return usec
+    """Microseconds of Redis in verbs so far."""
+    return microseconds(raw)
 
 
 def cost(raw: Any, queue: Any, *, result: bool) -> dict[str, float]:

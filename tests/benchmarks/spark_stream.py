@@ -27,10 +27,11 @@ from rich.console import Console
 from rich.table import Table
 
 from rq_dlq import Broker
-from rq_dlq._scripts import Scripts
+from rq_dlq._scripts import Joined
 from tests import servers
 from tests.benchmarks.heading import heading
 from tests.benchmarks.spark_read import session
+from tests.servers.counts import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -167,8 +168,8 @@ def idle_calls(raw: Any, seconds: float) -> tuple[float, float]:
 
     before = calls()
     time.sleep(seconds)
-    scripts, commands = (now - then for now, then in zip(calls(), before, strict=True))
-    return scripts / seconds, commands / seconds
+    verbs, commands = (now - then for now, then in zip(calls(), before, strict=True))
+    return verbs / seconds, commands / seconds
 
 
 def worst(raw: Any, names: dict[bytes, str]) -> dict[str, float]:
@@ -176,7 +177,7 @@ def worst(raw: Any, names: dict[bytes, str]) -> dict[str, float]:
     found: dict[str, float] = {}
     for entry in raw.slowlog_get(-1):
         words = entry["command"].split(b" ")
-        if words[0].upper() == b"EVALSHA":
+        if words[0].upper() in WORDS:
             name = names.get(words[1], "?")
             found[name] = max(found.get(name, 0), entry["duration"] / 1000)
     return found
@@ -186,8 +187,8 @@ def compare(path: str, batches: int, idle: float) -> Iterator[Table]:
     """All sizes, and what the queries said to Redis."""
     raw, url = redis.Redis(unix_socket_path=path), f"unix://{path}"
     version = tuple(int(part) for part in raw.info("server")["redis_version"].split("."))
-    scripts = Scripts().for_server(version)
-    names = {scripts[name].sha.encode(): name for name in scripts.names()}
+    verbs = Joined().for_server(version)
+    names = {verbs[name].sha.encode(): name for name in verbs.names()}
     spark = session()
     title = (
         f"Medians of {batches}; goals for the largest: ≥ {FASTEST:,} rows/s, ≤ {CHEAPEST} µs of Redis a row"

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import cancels, collisions, groups, idle, outage, scale, shared, start, web
-from tests.needs import need
+from tests.benchmarks import (
+    cancels,
+    collisions,
+    groups,
+    idle,
+    outage,
+    outbox,
+    renumber,
+    scale,
+    settings,
+    shared,
+    start,
+    web,
+)
+from tests.benchmarks.instructions import NO_VALGRIND
+from tests.needs import lack, need
+from tests.servers.postgres import programs
 
 TINY = "--rounds 1 --messages 8 --rows 2 --think 0.005 --first-wait 0.01 --longest-wait 0.04 --threads 4"
 
@@ -32,6 +49,21 @@ def test_idle(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.redis
+def test_renumber(capsys: pytest.CaptureFixture[str]) -> None:
+    renumber.main(3_000)
+    assert re.match(r"3,000 blocked messages of 1,000 keys: \d+ steps, median ", capsys.readouterr().out)
+
+
+@pytest.mark.redis
+def test_outbox(capsys: pytest.CaptureFixture[str]) -> None:
+    if programs() is None:
+        lack("no postgresql here: apt-get install postgresql")
+    outbox.main(["--transactions", "5", "--rounds", "1"])
+    said = capsys.readouterr().out
+    assert re.search(r"with a message in the outbox: .* times .* the relay sent 10 rows", said)
+
+
+@pytest.mark.redis
 def test_shared(capsys: pytest.CaptureFixture[str]) -> None:
     shared.main(["--queues", "7", "--seconds", "0.1", "--beside", str(shared.HERE)])
     said = capsys.readouterr().out
@@ -46,6 +78,16 @@ def test_start(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert f"$ python -m tests.benchmarks.start --rounds 1 --beside {start.HERE}" in said
     assert all(f"│ {step} " in said for step in start.STEPS)
+
+
+@pytest.mark.redis
+def test_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    if not shutil.which("valgrind"):
+        pytest.skip(NO_VALGRIND)
+    settings.main(["outcomes", "--size", "1"])
+    said = capsys.readouterr().out
+    assert "| none of them |" in said
+    assert re.search(r"\| `outcomes=10_000` \| [\d,]+ \(1\.\d\) \|", said)
 
 
 @pytest.mark.redis

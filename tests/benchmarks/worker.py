@@ -1,9 +1,11 @@
 """The worker as it comes, with a handler that does nothing: messages a second, beside another checkout's.
 
 Each drain is a process of its own, so that the same program can run on another checkout of this project. The
-two take turns on one core with the server. Only ratios of one run count.
+two take turns, with the server on one core or each on its own. Only ratios of one run count. The CPU time of
+a message says more on a busy machine.
 
     python -m tests.benchmarks.worker --messages 50000 --rounds 5 --against ../the-other-checkout
+    python -m tests.benchmarks.worker --cores 1 2 --ways "a thread"
 """
 
 from __future__ import annotations
@@ -12,11 +14,14 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import redis
 from rich.console import Console
@@ -36,8 +41,11 @@ WAYS = {
 HERE = Path(__file__).parents[2]
 
 
-def drain(url: str, colour: str, concurrency: int, messages: int) -> float:
-    """Messages a second of one worker, from its start to its end."""
+def drain(url: str, colour: str, concurrency: int, messages: int) -> tuple[float, float, float]:
+    """One worker, from its start to its end: messages a second, and its CPU time and the server's for each.
+
+    Microseconds.
+    """
     with rq_dlq.Broker(url) as broker:
         queue = broker.queue("bench")
         queue.send_many(BODY for _ in range(messages))
@@ -50,14 +58,21 @@ def drain(url: str, colour: str, concurrency: int, messages: int) -> float:
 
         queue.handler(concurrency=concurrency)(plain if colour == "def" else awaiting)
         worker = Worker(broker, until="empty")
-        began = time.perf_counter()
-        worker.run()
-        rate = messages / (time.perf_counter() - began)
-        assert worker.tally.counts == {"acked": messages}
-    return rate
+        with redis.Redis.from_url(url) as raw:
+            before, served, began = time.process_time(), cpu_of(raw), time.perf_counter()
+            worker.run()
+            took, own, of_server = time.perf_counter() - began, time.process_time(), cpu_of(raw)
+        assert worker.tally.counts["acked"] == messages, worker.tally.counts
+    return messages / took, 1e6 * (own - before) / messages, 1e6 * (of_server - served) / messages
 
 
-def measured(checkout: Path, path: str, way: str, messages: int) -> float:
+def cpu_of(raw: Any) -> float:
+    """The CPU time of the server so far, seconds."""
+    found = raw.info("cpu")
+    return float(found["used_cpu_sys"] + found["used_cpu_user"])
+
+
+def measured(checkout: Path, path: str, way: str, messages: int) -> list[float]:
     """The same, of a checkout, in a process of its own."""
     with redis.Redis(unix_socket_path=path) as raw:
         raw.flushall()
@@ -66,30 +81,55 @@ def measured(checkout: Path, path: str, way: str, messages: int) -> float:
     program = (
         f"import sys; sys.path[:0] = [{str(checkout)!r}]; import rq_dlq; sys.path[0] = {str(HERE)!r}; "
         "from tests.benchmarks.worker import drain; "
-        f"print(rq_dlq.__file__, drain('unix://{path}', {colour!r}, {concurrency}, {messages}))"
+        f"print(rq_dlq.__file__, *drain('unix://{path}', {colour!r}, {concurrency}, {messages}))"
     )
     command = [sys.executable, "-c", program]
     *_, said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    file, rate = said.split()
+    file, *figures = said.split()
     assert Path(file).is_relative_to(checkout), f"measured {file}, not {checkout}"
-    return float(rate)
+    return [*map(float, figures)]
 
 
-def compare(path: str, messages: int, rounds: int, against: Path | None) -> Table:
+@contextmanager
+def placed(cores: int, program: str | None) -> Iterator[str]:
+    """A server, on one core with this process or on another one; 0: both use all cores."""
+    known = sorted(os.sched_getaffinity(0))
+    try:
+        if cores:
+            os.sched_setaffinity(0, {known[0]})  # the server inherits it
+        with servers.running(program=program) as path:
+            if cores:
+                os.sched_setaffinity(0, {known[cores - 1]})
+            yield path
+    finally:
+        os.sched_setaffinity(0, known)
+
+
+def compare(chosen: argparse.Namespace) -> Table:
     """This checkout and the other one, turn and turn about."""
-    checkouts = [HERE] if against is None else [HERE, against.resolve()]
-    seen: dict[str, list[list[float]]] = defaultdict(list)
-    for _ in range(rounds):
-        for way in WAYS:
-            seen[way].append([measured(checkout, path, way, messages) for checkout in checkouts])
-    table = Table("", "messages /s", title="The worker as it comes")
-    if against is not None:
-        table.add_column(f"of {against}")
+    checkouts = [HERE] if chosen.against is None else [HERE, chosen.against.resolve()]
+    seen: dict[tuple[str, int], list[list[list[float]]]] = defaultdict(list)
+    for turn, cores in product(range(chosen.rounds), chosen.cores):
+        back = -1 if turn % 2 else 1  # who begins has a warmer machine
+        with placed(cores, chosen.server) as path:
+            for way in chosen.ways:
+                figures = [measured(one, path, way, chosen.messages) for one in checkouts[::back]]
+                seen[way, cores].append(figures[::back])
+    table = Table("", "cores", title="The worker as it comes")
+    for checkout in ["this", *map(str, [chosen.against] if chosen.against else [])]:
+        table.add_column(f"{checkout}: messages /s")
+        table.add_column("worker \u00b5s")
+        table.add_column("server \u00b5s")
+    if chosen.against is not None:
         table.add_column("this : that")
-    for way, rounds_of in seen.items():
-        rates = [f"{median(side):,.0f}" for side in zip(*rounds_of, strict=True)]
-        ratio = [] if against is None else [f"{median(here / there for here, there in rounds_of):.2f}"]
-        table.add_row(way, *rates, *ratio)
+    for (way, cores), rounds in seen.items():
+        sides = [[median(one) for one in zip(*side, strict=True)] for side in zip(*rounds, strict=True)]
+        cells = [
+            cell for rate, own, served in sides for cell in (f"{rate:,.0f}", f"{own:.1f}", f"{served:.1f}")
+        ]
+        if chosen.against is not None:
+            cells.append(f"{median(here[0] / there[0] for here, there in rounds):.2f}")
+        table.add_row(way, str(cores or "all"), *cells)
     return table
 
 
@@ -100,16 +140,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--against", type=Path, help="another checkout of this project")
     parser.add_argument("--server", help="a redis-server; by default the one on PATH")
-    parser.add_argument("--unpinned", action="store_true", help="let worker and server use all cores")
+    parser.add_argument("--ways", nargs="*", default=[*WAYS], choices=[*WAYS])
+    parser.add_argument(
+        "--cores", nargs="*", type=int, default=[1], choices=range(3), help="1: one for both; 2; 0: all"
+    )
     chosen = parser.parse_args(arguments)
-    console = Console()
-    if not chosen.unpinned and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # server and workers inherit it
-    with tempfile.TemporaryDirectory(), servers.running(program=chosen.server) as path:
-        where = "all cores" if chosen.unpinned else "server and worker on one core"
-        console.print(f"$ python -m tests.benchmarks.worker {' '.join(arguments or sys.argv[1:])}")
-        console.print(f"Python {sys.version.split()[0]}, {where}")
-        console.print(compare(path, chosen.messages, chosen.rounds, chosen.against))
+    console = Console(width=120)
+    console.print(f"$ python -m tests.benchmarks.worker {' '.join(arguments or sys.argv[1:])}")
+    console.print(f"Python {sys.version.split()[0]}, {chosen.rounds} rounds of {chosen.messages:,}")
+    console.print(compare(chosen))
 
 
 if __name__ == "__main__":

@@ -11,12 +11,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from click.testing import CliRunner, Result
 
 import rq_dlq
 from rq_dlq.cli import main
+from rq_dlq.core.looking import overview, trouble
+from rq_dlq.core.processes.processes import Reporter
+from rq_dlq.values.process import ProcessReport
 from tests.servers.warm import Warm, WarmProcess
 
 ROOT = Path(rq_dlq.__file__).parent.parent
@@ -42,7 +46,8 @@ class Shell:
 
     def __call__(self, *words: str, code: int = 0, typed: str | bytes | None = None) -> Result:
         options = ["--url", self.url, "--namespace", self.namespace]
-        result = CliRunner().invoke(main, [*options, *words], input=typed)
+        with mock.patch.dict(os.environ):  # a command passes its options to programs by them
+            result = CliRunner().invoke(main, [*options, *words], input=typed)
         assert result.exit_code == code, result.output
         return result
 
@@ -92,3 +97,17 @@ def dead(broker: rq_dlq.Broker) -> Callable[..., list[str]]:
         return ids
 
     return die
+
+
+@pytest.fixture
+def hanging(broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What is to be said of a queue whose worker holds messages for long, before any of them has failed."""
+    for module in (overview, trouble):
+        monkeypatch.setattr(module, "SLOW", -1)
+    orders = broker.queue("orders")
+    orders.send_many(range(9))
+    orders.claim(4)
+    own = {"orders": rq_dlq.ConsumerReport(4, held=4, oldest=45.0)}
+    broker._run(Reporter(ProcessReport("web-1:4711", queues=own)).note(broker.settings.namespace))
+    said = "1 worker holds 4 messages, the oldest for 45s"
+    return f"{said}: if that is usual, start more workers; if not, their calls are slow or hang"

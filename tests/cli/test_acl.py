@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rq_dlq._redis.roles import ROLES
+from rq_dlq.client.settings import version_of
 from tests import servers
 from tests.cli.conftest import ROOT, Shell
 from tests.each import each
 from tests.servers import Server, wait_until
-from tests.servers.acl import reads_apart
+from tests.servers.acl import acl_file, reads_apart
 from tests.servers.warm import Warm
 
 APP = """
@@ -35,12 +35,8 @@ def handle(body):
 @pytest.fixture(params=servers.programs(), ids=str)
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     """A server that has read the lines from a file."""
-    said = subprocess.run([request.param, "--version"], capture_output=True, text=True, check=True).stdout
-    version = said.partition(" v=")[2]
-    lines = "".join(f"{line(role)} >secret\n" for role in ROLES)
-    lines = lines if reads_apart(version) else lines.replace("%R~", "~")
-    (tmp_path / "users.acl").write_text(f"user default on nopass ~* &* +@all\n{lines}")
-    with Server(tmp_path, "--aclfile", str(tmp_path / "users.acl"), program=str(request.param)) as server:
+    file = acl_file(tmp_path, str(request.param), "secret", ROLES)
+    with Server(tmp_path, "--aclfile", str(file), program=str(request.param)) as server:
         yield server
 
 
@@ -111,6 +107,35 @@ def test_a_server_that_does_not_answer_is_taken_for_a_new_one(tmp_path: Path) ->
     )
 
 
+@each(
+    ("words", "said"),
+    [
+        (["--redis-6", "--functions-only"], "Redis 6.2 has no functions: pass --redis-6 or --functions-only"),
+        (["--user", ""], "'': the ACLs of Redis need a single word here"),
+        (["--user", "two words"], "'two words': the ACLs of Redis need a single word here"),
+        (["--queue", ""], "'': the ACLs of Redis need a single word here"),
+        (["--durability", "disk"], "'disk' is not one of 'memory', 'fsync', 'replicated'"),
+    ],
+)
+def test_options_that_make_no_line(words: list[str], said: str, tmp_path: Path) -> None:
+    refused = Shell("", "rq", tmp_path)("acl", "producer", *words, code=2)
+    assert said in " ".join(refused.stderr.split())
+    assert refused.stdout == ""
+
+
+def test_a_server_without_functions(server: Server, tmp_path: Path) -> None:
+    """It gets no library, and no user who may only call functions, unless that is for another server."""
+    with server.client() as client:
+        old = version_of(client.info("server")["redis_version"]) < (7,)
+    shell = Shell(server.url, "rq", tmp_path)
+    asked = shell("acl", "producer", "--functions-only", code=2 if old else 0)
+    assert ("that server has no functions: leave out --functions-only" in asked.stderr) == old
+    assert "+fcall" in shell("acl", "producer", "--functions-only", "--redis-7").stdout
+    for words in ([], ["--prune"]):
+        loaded = " ".join(shell("load", *words).stderr.split())
+        assert ("which has no functions: programs run the verbs as a script there" in loaded) == old
+
+
 def test_what_a_durability_asks_is_granted_with_it(tmp_path: Path) -> None:
     shell = Shell("", "rq", tmp_path)
     usual = set(shell("acl", "producer").output.split())
@@ -147,4 +172,4 @@ def test_what_is_only_read_is_granted_for_reading(tmp_path: Path) -> None:
             old = shell("acl", role, "--queue", queue, "--redis-6")
             assert "~rq:policies" in old.stdout.split()
             assert "%" not in old.stdout
-            assert ("on Redis 6.2 this user can also write" in old.stderr) is not written
+            assert "on Redis 6.2 this user can also write" in old.stderr

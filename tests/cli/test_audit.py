@@ -14,12 +14,13 @@ from rq_dlq.values.user import user_at_host
 from tests.cli.conftest import Shell
 
 LOOK = {
+    "gather ls", "gather show",
     "acl", "audit", "bench", "demo", "dlq export", "dlq groups", "dlq ls", "dlq show", "dlq tail", "doctor",
     "error", "key ls", "key show", "mcp", "metrics", "msg explain", "msg ls", "msg result", "msg show",
     "peek", "policy explain", "policy ls", "policy preview", "policy simulate", "queue ls",
     "queue outcomes", "queue show", "schedule ls", "top", "web", "worker ls",
 }  # fmt: skip
-WORK = {"maintain", "send", "worker", "worker run"}
+WORK = {"load", "maintain", "outbox", "send", "worker", "worker run"}
 
 
 def commands(group: click.Group, *above: str) -> Iterator[tuple[str, click.Command]]:

@@ -24,7 +24,8 @@ from tests.servers.clusters import cluster_ports
 
 CHECKS = [
     "server", "version", "role", "eviction", "persistence", "replicas", "min-replicas", "durability",
-    "rights", "clock", "round trip", "scripts", "breakers", "keys", "ignored", "uncharged",
+    "rights", "clock", "round trip", "scripts", "names", "breakers", "keys", "lanes", "calls", "ignored",
+    "uncharged", "outboxes", "commits",
 ]  # fmt: skip
 
 
@@ -113,6 +114,36 @@ def test_the_commands_for_what_is_closed_to_work(shell: Shell, broker: Broker, o
     assert "is resumed" in shell(*resumes).stderr
     assert checks(shell)[wrong]["state"] == "ok"
     assert len(orders.claim()) == 1
+
+
+@each(
+    "report, waiting, state",
+    [
+        (ConsumerReport(2, held=2, oldest=61.0), 0, "ok"),
+        (ConsumerReport(2, held=1, oldest=61.0), 1, "ok"),
+        (ConsumerReport(2, held=2, oldest=59.0), 1, "ok"),
+        (ConsumerReport(2, held=2, oldest=61.0), 1, "warn"),
+    ],
+)
+def test_calls_that_hang_are_told_while_others_wait(
+    shell: Shell, broker: Broker, report: ConsumerReport, waiting: int, state: str
+) -> None:
+    """Without a timeout nothing fails, so no breaker opens, and nothing is redelivered."""
+    orders = broker.queue("orders")
+    orders.send_many(Message("x", id="waits") for _ in range(waiting))
+    reporter = Reporter(ProcessReport("web-1:4711", queues={"orders": report}))
+    broker._run(reporter.note(broker.settings.namespace))
+    try:
+        found = checks(shell)["calls"]
+    finally:
+        broker._run(reporter.leave(broker.settings.namespace))
+    assert found["state"] == state
+    if state == "warn":
+        assert found["found"] == (
+            "orders: 1 ready; 1 worker holds 2 messages, the oldest for 1m1s: if that is usual, start more "
+            "workers; if not, their calls are slow or hang"
+        )
+        assert "timeout" in found["advice"]
 
 
 def test_what_did_not_count_is_named(shell: Shell, broker: Broker) -> None:
@@ -238,18 +269,14 @@ def test_a_replica_fails(tmp_path: Path) -> None:
 
 def test_a_user_with_a_role_passes_and_one_without_fails(tmp_path: Path) -> None:
     with Server(tmp_path) as server, server.client() as raw:
-        line = CliRunner().invoke(main, ["acl", "producer", "--user", "ann"]).output.split()
-        raw.execute_command("ACL", "SETUSER", *line[1:], ">secret")
+        raw.execute_command("ACL", "SETUSER", "ann", *rules_of("producer", raw), ">secret")
         raw.execute_command("ACL", "SETUSER", "bob", "on", ">secret", "+ping", "+info")
         ann, bob = (Shell(f"unix://{who}:secret@{server.socket}", "rq", tmp_path) for who in ("ann", "bob"))
         found = checks(ann)
         assert found["rights"]["found"].startswith("producer")
         assert "not consumer: +" in found["rights"]["found"]
         found = checks(bob, code=1)
-        assert (
-            found["rights"]["state"] == "fail"
-            or found["rights"]["found"] == "unknown: the server does not report them"
-        )
+        assert (found["rights"]["state"], found["rights"]["found"]) == ("fail", "no role")
 
 
 def test_what_the_user_may_not_ask_is_unknown_and_nothing_stops_for_it(tmp_path: Path) -> None:
@@ -284,7 +311,8 @@ def test_a_cluster_without_all_slots_fails(tmp_path: Path) -> None:
         raw.config_resetstat()
         check = checks(shell, code=1)["cluster"]
         assert (check["state"], check["found"].split(" ")[0]) == ("fail", "16383")
-        looks = raw.info("commandstats")["cmdstat_cluster|slots"]["calls"]
+        stats = raw.info("commandstats")  # Redis 6.2 counts no subcommands
+        looks = stats.get("cmdstat_cluster|slots", stats.get("cmdstat_cluster"))["calls"]
         assert looks < 20, "it tries each call once: to wait for the slot takes 5 s a call"
 
 
@@ -300,3 +328,24 @@ def test_a_server_that_does_not_let_us_in(tmp_path: Path) -> None:
     with Server(tmp_path, "--requirepass", "secret") as server:
         told = at(server)("doctor", code=3)
         assert "requires a password" in told.stdout
+
+
+def test_lists_of_names_that_hold_something_else_are_made_anew(tmp_path: Path) -> None:
+    with Server(tmp_path) as server, server.client() as raw:
+        shell = at(server)
+        with Broker(server.url, namespace=shell.namespace) as broker:
+            for name in ("orders", "{shop}.bills"):
+                broker.queue(name).send("x")
+        lists = [f"{shell.namespace}:{name}" for name in ("queues", "aliases")]
+        before = raw.smembers(lists[0])
+        assert checks(shell)["names"]["state"] == "ok"
+        for key in lists:
+            raw.set(key, "x")
+        found = checks(shell, code=1)["names"]
+        assert (found["state"], found["found"].partition(" hold")[0]) == ("fail", " and ".join(lists))
+        assert "rq-dlq doctor --repair" in found["advice"]
+        checks(shell, "--repair")
+        assert raw.smembers(lists[0]) == before
+        assert checks(shell)["names"]["state"] == "ok"
+        with Broker(server.url, namespace=shell.namespace) as broker:
+            broker.queue("new").send("x")

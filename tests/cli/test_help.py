@@ -40,6 +40,8 @@ def shop(broker: rq_dlq.Broker) -> rq_dlq.Broker:
         rq_dlq.Message(n, id=f"order-{n}", headers={"tenant": "a"}, key="customer-7") for n in range(40, 50)
     )
     orders.poison(orders.claim(2), "out of stock")
+    with broker.gather(then=(broker.queue("reports"), rq_dlq.Message(7, id="report-7"))) as gather:
+        gather.send(orders, 50, id="order-50", delay="1h")
     return broker
 
 

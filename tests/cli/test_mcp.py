@@ -16,11 +16,10 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq._redis.acl import acl_line
-from rq_dlq._redis.roles import ROLES
 from tests.cli.conftest import Shell
 from tests.needs import need
-from tests.servers import Server
+from tests.servers import Server, needed
+from tests.servers.acl import acl_file
 from tests.servers.started import Started
 
 CALLS: Mapping[str, dict[str, Any]] = {
@@ -37,16 +36,22 @@ CALLS: Mapping[str, dict[str, Any]] = {
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     """A server with a user who may only read, and with some dead letters."""
-    lines = acl_line(ROLES["read-only"], "reader", "rq")
-    (tmp_path / "users.acl").write_text(f"user default on nopass ~* &* +@all\n{lines} >pw\n")
-    with Server(tmp_path, "--aclfile", str(tmp_path / "users.acl")) as server:
+    file = acl_file(tmp_path, needed(), "pw", ["read-only"])
+    with Server(tmp_path, "--aclfile", str(file)) as server:
         with rq_dlq.Broker(server.url, version="1.2") as broker:
             orders = broker.queue("orders")
             body = {"user": "joe", "card": {"api-token": "4711"}, "text": "x" * 5_000}
+            headers = {"authorization": "Bearer 4711", "tenant": "a"}
             for number in range(3):
                 orders.send(
-                    body, id=f"order-{number}", headers={"authorization": "Bearer 4711", "tenant": "a"}
+                    body,
+                    id=f"order-{number}",
+                    headers=headers,
+                    key="token=4711",
+                    dependency="db://anna:4711@a",
                 )
+            orders.key("token=4711").pause(by="anna")
+            orders.key("token=4711").resume(by="anna")
             for delivery in orders.claim(3):
                 fail(delivery)
             orders.dlq.redrive(ids=["order-0"], by="anna")
@@ -119,7 +124,7 @@ def test_ctrl_c_ends_it_though_a_thread_waits_for_stdin(shell: Shell) -> None:
         assert process.wait(60) == 130
 
 
-def reader(server: Server, tmp_path: Path, user: str = "reader:pw@") -> Shell:
+def reader(server: Server, tmp_path: Path, user: str = "read-only:pw@") -> Shell:
     return Shell(f"unix://{user}{server.socket}", "rq", tmp_path)
 
 
@@ -129,7 +134,7 @@ def dumps(server: Server) -> dict[bytes, bytes | None]:
         return {key: client.dump(key) for key in client.scan_iter() if not key.endswith(b":wake")}
 
 
-@pytest.mark.parametrize(("asked", "user"), [(ask_a_process, "reader:pw@"), (ask, "")])
+@pytest.mark.parametrize(("asked", "user"), [(ask_a_process, "read-only:pw@"), (ask, "")])
 def test_no_tool_changes_anything(
     server: Server, tmp_path: Path, asked: Callable[..., list[Any]], user: str
 ) -> None:
@@ -165,6 +170,12 @@ def test_what_the_tools_tell(server: Server, tmp_path: Path) -> None:
     }  # fmt: skip
     assert next((record["by"], record["did"]) for record in audit["records"]) == ("anna", "done")
     assert {row["field"] for row in policy["settings"]} >= {"redelivery.max_redeliveries"}
+
+
+def test_calls_that_hang_are_not_too_few_workers(shell: Shell, hanging: str) -> None:
+    _, told = ask(shell, ("queues", {}))
+    (trouble,) = told["queues"][0]["trouble"]
+    assert trouble["detail"].startswith(hanging)
 
 
 def test_secrets_are_hidden_and_long_texts_cut(server: Server, tmp_path: Path) -> None:

@@ -156,10 +156,10 @@ def test_what_the_other_queue_knows_is_told(shell: Shell) -> None:
     shell("send", "mails", typed="x")
     shell("msg", "copy", "orders", "one", "two", "--to", "mails")
     told = shell("msg", "move", "orders", "--all", "--yes", "--to", "mails").stderr
-    known = "2 are not there any more, or the other queue has their ids"
+    known = "2 are not there any more, or the other queue has their ids, or is full"
     assert f"moved 1 of 3 messages; {known}\nbeing processed, and left as they are: 1 message\n" in told
     told = shell("msg", "move", "orders", "one", "--to", "mails", code=1).stderr
-    assert "1 id could not be changed: mails already has the id, or no such" in told
+    assert "1 id could not be changed: mails already has the id or is full, or no such" in told
     assert (
         "; "
         not in shell("msg", "move", "orders", "--place", "dead", "--all", "--yes", "--to", "mails").stderr

@@ -27,9 +27,11 @@ from tests.each import each
 def test_it_tells_its_version(shell: Shell) -> None:
     """And what it works with."""
     said = shell("--version").stdout.partition(" ")[2]
-    assert said == (
-        f"{rq_dlq.__version__}, for Redis 6.2 and newer, and Valkey; 0.1.0 and newer can read its data\n"
+    own, server = said.splitlines()
+    assert own == (
+        f"{rq_dlq.__version__}, for Redis 6.2 and newer, and Valkey; 0.1.0 and newer can read its data"
     )
+    assert " runs the verbs as " in server
 
 
 def commands(command: click.Command, context: click.Context) -> Iterator[click.Command]:

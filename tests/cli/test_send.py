@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 import rq_dlq
 from rq_dlq.client import queue as queue_module
 from rq_dlq.errors import BrokerUnavailable
+from rq_dlq.values.failure import moment
 from tests.cli.conftest import Shell
 from tests.each import each
 
@@ -93,12 +96,33 @@ def test_options_reach_the_messages(shell: Shell, broker: rq_dlq.Broker) -> None
     assert broker.queue("orders").stats().scheduled == 1
 
 
+def test_times_with_and_without_a_zone(
+    shell: Shell, broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One without a zone is this machine's."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        shell("send", "orders", "--at", "2100-01-01 09:00", "--expires-at", "2100-01-02T00:00Z", typed="x")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    (message,) = broker.queue("orders").select(all=True).browse()
+    assert moment(message.due) == datetime(2100, 1, 1, tzinfo=UTC)
+    assert message.expires_at == datetime(2100, 1, 2, tzinfo=UTC)
+    told = shell("send", "orders", "--expires-at", "2020-01-01", typed="x", code=2).stderr
+    assert "--expires-at 2020-01-01" in told
+    assert "has passed" in told
+
+
 @each(
     "words",
     [
         ["orders", "--priority", "10"],
         ["orders", "--header", "nonsense"],
         ["orders", "--delay", "soon"],
+        ["orders", "--at", "soon"],
+        ["orders", "--at", "2100-01-01", "--delay", "1h"],
         ["orders", "no-such-file"],
         ["orders", "--jsonl", "--csv"],
         ["two words"],

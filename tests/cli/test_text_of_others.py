@@ -52,8 +52,9 @@ ROWS = (
 WITHOUT = {
     "reads no queue": ("acl", "error", "policy import", "policy preview", "policy simulate"),
     "shows its own messages": ("bench", "demo"),
+    "names libraries, whose names have no such characters": ("load",),
     "writes a file, or JSON": ("dlq export", "dlq import", "mcp"),
-    "goes on; its log has tests of its own": ("dlq tail", "maintain", "web", "worker"),
+    "goes on; its log has tests of its own": ("dlq tail", "maintain", "outbox", "web", "worker"),
     "says numbers": (
         "dlq mute", "dlq purge", "dlq unmute", "queue purge", "queue reset", "queue resume", "queue rm",
         "send",
@@ -63,8 +64,8 @@ WITHOUT = {
         "schedule rm",
     ),
     "names ids, which have no such characters": (
-        "msg cancel", "msg copy", "msg dead-letter", "msg deliver-now", "msg expire", "msg move",
-        "msg prioritize", "msg result",
+        "gather ls", "gather show", "msg cancel", "msg copy", "msg dead-letter", "msg deliver-now",
+        "msg expire", "msg move", "msg prioritize", "msg result",
     ),
 }  # fmt: skip
 """The commands without a row, by the reason."""

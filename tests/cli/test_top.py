@@ -282,6 +282,16 @@ def test_an_outage_is_above_all_else(shell: Shell, broker: rq_dlq.Broker, dead: 
     ]
 
 
+def test_calls_that_hang_are_not_too_few_workers(
+    shell: Shell, hanging: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While nothing has failed yet, the workers' reports say all that is known."""
+    monkeypatch.setattr(_show, "UNKNOWN_WIDTH", 250)
+    (row,) = re.findall("^orders .*the oldest for.*$", shell("top", "--every", "100ms").stdout, re.MULTILINE)
+    assert hanging in row
+    assert "keep up" not in row
+
+
 def test_what_waits_for_a_decision_is_calm(shell: Shell, dead: Die, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(values_counts, "CALM", -1)
     dead(*range(7), why="no stock")

@@ -380,7 +380,9 @@ def test_nothing_keeps_it_after_a_second_signal(by: str, shell: Shell, tmp_path:
                 logged(worker, word)
             _, said = worker.communicate(timeout=60)
             server.signal(signal.SIGCONT)
-        assert (worker.returncode, queue.stats().ready) == (1, 1 if by == "executor" else 0)
+        stats = queue.stats()  # a frozen Redis may still carry out what was sent to it: released, or leased
+        assert (worker.returncode, stats.ready + stats.leased) == (1, 1)
+        assert stats.ready or by == "frozen"
     finally:
         server.kill()
     assert "ends 1 s after the second signal, with code still running" in said

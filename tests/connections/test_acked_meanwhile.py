@@ -14,6 +14,7 @@ import rq_dlq
 import rq_dlq.asyncio
 from tests.colours import Awaited
 from tests.servers import Server, wait_until
+from tests.servers.counts import WORDS
 from tests.servers.proxy import Commands, Fault, Proxy
 
 SENDS = 200
@@ -49,7 +50,9 @@ class LoseFirst:
         self.taken, self.tries = taken, 0
 
     def __call__(self, commands: Commands) -> Fault | None:
-        sends = [command for command in commands if command[0] == b"EVALSHA" and BODY in command[-1]]
+        sends = [
+            command for command in commands if command[0] in WORDS and any(BODY in word for word in command)
+        ]
         if not sends:
             return None
         self.tries += 1

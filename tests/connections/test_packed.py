@@ -8,7 +8,7 @@ import hiredis
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.exchange import packed
-from rq_dlq._scripts import Scripts
+from rq_dlq._scripts import Joined
 from rq_dlq.core.steps.call import Call
 from tests.each import each
 
@@ -23,7 +23,7 @@ def test_ids_of_one_length_are_packed_as_others_are(fields: list[Any]) -> None:
 
 @each("items", [(), ("id", b"token"), (1, 0.5, b"\r\n" * 9)])
 def test_the_keys_of_a_script_are_packed_once_as_they_are_each_time(items: tuple[Any, ...]) -> None:
-    keys, others, scripts = QueueKeys("rq", "a"), QueueKeys("rq", "b"), Scripts()
+    keys, others, verbs = QueueKeys("rq", "a"), QueueKeys("rq", "b"), Joined()
     for of in (keys, others, keys):
-        command = Call("ack", of, {"with_results": 0}, items, list).command(scripts)
+        command = Call("ack", of, {"with_results": 0}, items, list).command(verbs)
         assert packed(command) == packed(command) == hiredis.pack_command(command)

@@ -15,7 +15,7 @@ from rq_dlq._redis.awaiting.link import AsyncLink
 from rq_dlq._redis.awaiting.own import sleep
 from rq_dlq._redis.blocking.link import Link
 from rq_dlq._redis.cluster import is_node
-from rq_dlq._scripts import Scripts
+from rq_dlq._scripts import Joined
 
 COLOURS = pytest.mark.parametrize("colour", ["blocking", "awaiting"])
 LATE, BROKEN = redis.TimeoutError("no reply"), redis.ConnectionError("reset by peer")
@@ -40,9 +40,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
 
 async def call(colour: str, retries: Retries) -> None:
     if colour == "blocking":
-        Connections("unix:///nowhere", Scripts(), retries).run(is_node())
+        Connections("unix:///nowhere", Joined(), retries).run(is_node())
     else:
-        await AsyncConnections("unix:///nowhere", Scripts(), retries).run(is_node())
+        await AsyncConnections("unix:///nowhere", Joined(), retries).run(is_node())
 
 
 @COLOURS

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from rq_dlq._scripts import Scripts
+from rq_dlq._scripts import Joined
 from rq_dlq.values import record
-from tests.assembled_lua import ROOT
+from tests.checkout import ROOT
 from tests.conftest import MOVED_CLOCK
 
 FIELD, WRITER = 31, b"other"
@@ -34,12 +34,12 @@ local function split(more)
 end
 
 """
-# Of lua/lib/state.lua: what is written otherwise, and how.
+# Of lua/state.lua: what is written otherwise, and how.
 CHANGES = (
     ("delay = 0, more = '',", "delay = 0, more = '', seen = 0,"),
-    ("s.delay, s.more = tonumber(delay), more", "s.delay, s.more, s.seen = tonumber(delay), split(more)"),
-    ("local function parse_state", SPLIT + "local function parse_state"),
-    ("}, ' ') .. s.more", "}, ' ') .. ' seen=' .. (s.seen + 1) .. s.more .. SHAPES"),
+    ("more = more, deliveries", "more = (split(more)), seen = select(2, split(more)), deliveries"),
+    ("function State.parse", SPLIT + "function State.parse"),
+    ("(s.delay) .. s.more", "(s.delay) .. ' seen=' .. (s.seen + 1) .. s.more .. SHAPES"),
 )
 
 
@@ -52,7 +52,7 @@ def changed(name: str, *changes: tuple[str, str]) -> str:
     return text
 
 
-OTHER = Scripts({**MOVED_CLOCK.fragments, "lib/state": changed("lib/state", *CHANGES)})
+OTHER = Joined({**MOVED_CLOCK.modules, "state": changed("state", *CHANGES)})
 """The scripts that write states in the other form, on a clock that tests move."""
 
 

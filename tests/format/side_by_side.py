@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rq_dlq._scripts import Scripts
+from rq_dlq._scripts import Joined
 from rq_dlq.core.redrive import calls as redrive_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Call
@@ -55,7 +55,7 @@ ALL: dict[str, tuple[Step, AbstractSet[str]]] = {
     ),
 }
 """Each step, also of messages whose states have all the words that this version writes."""
-FORMS: dict[str, Scripts] = {"present": MOVED_CLOCK, "other": other.OTHER}
+FORMS: dict[str, Joined] = {"present": MOVED_CLOCK, "other": other.OTHER}
 
 
 class Worlds:
@@ -88,7 +88,7 @@ def check_step(worlds: Worlds, raw: Any, step: str) -> None:
     for writer, doer in (("other", "present"), ("present", "other"), ("other", "other")):
         world, call = worlds.build(raw, writer, step)
         before, there = said(raw, world.queue), said(raw, world.other)
-        Driver(raw, scripts=FORMS[doer]).run(call)
+        Driver(raw, verbs=FORMS[doer]).run(call)
         assert other.without(contents(raw)) == alone, f"{step}: {doer} on what {writer} wrote"
         for state in raw.hvals(world.keys["states"]):
             assert read_state(state) == read_state(other.without(state)) is not None, state
@@ -100,7 +100,7 @@ def check_step(worlds: Worlds, raw: Any, step: str) -> None:
             kept = {name: there.get(name, moved.get(name, found)) for name, found in after.items()}
             assert after == kept, step
         if doer != writer:
-            world.queue.scripts = world.other.scripts = FORMS[doer]
+            world.queue.verbs = world.other.verbs = FORMS[doer]
             seen = Drains().check(world, ALL[step][1], f"{doer} on what {writer} wrote, {step}")
             assert not in_part(step, seen), step
     assert any(seen for seen, _ in before.values()), f"{step}: the other form says nothing"

@@ -147,7 +147,7 @@ def main(file: str) -> None:
     with (
         servers.running() as path,
         redis.Redis(unix_socket_path=path) as raw,
-        rq_dlq.Broker(f"unix://{path}", scripts=MOVED_CLOCK) as broker,
+        rq_dlq.Broker(f"unix://{path}", verbs=MOVED_CLOCK) as broker,
     ):
         clock = Clock(raw)
         fill(broker, clock)

@@ -26,7 +26,7 @@ def test_an_entry_is_of_a_kind_that_they_do_not_know() -> None:
         Entry.of(breaker="on", per_key=PerKey(order=True)),
     ):
         wire = msgspec.json.decode(entry.encode())
-        assert (later_kind("dead_letter", wire["dead_letter"]) or "").startswith("probing ")
+        assert (later_kind("dead_letter", wire["dead_letter"]) or "").startswith("sha1-breaker ")
         assert Entry.decode(entry.encode()) == entry
     off = Entry.of(breaker=None)
     assert msgspec.json.decode(off.encode()) == {"breaker": None}
@@ -61,7 +61,7 @@ def test_two_forms_go_through_an_outage_together(empty_socket: str, raw: Any, cl
     breaker = Breaker(distinct=4, probe="1s")
     with ExitStack() as stack:
         url = f"unix://{empty_socket}"
-        brokers = [stack.enter_context(rq_dlq.Broker(url, scripts=form)) for form in FORMS.values()]
+        brokers = [stack.enter_context(rq_dlq.Broker(url, verbs=form)) for form in FORMS.values()]
         queues = [broker.queue("a", breaker=breaker, redelivery=policy) for broker in brokers]
         for queue in queues:
             queue.send_many(range(5), dependency="payments")

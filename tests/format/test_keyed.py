@@ -14,10 +14,12 @@ from rq_dlq.policy.fields import later_kind
 def test_an_entry_is_of_a_kind_that_they_do_not_know() -> None:
     entry = Entry.of(per_key=PerKey(order=True), dead_letter={"process_expired": True}, max_in_flight=3)
     wire = msgspec.json.decode(entry.encode())
-    assert later_kind("dead_letter", wire["dead_letter"]) == "keyed "
+    assert later_kind("dead_letter", wire["dead_letter"]) == "sha1-keys "
     assert Entry.decode(entry.encode()) == entry
     shared = Entry.of(per_key="limit 3", dead_letter=rq_dlq.SharedDeadLetterStrategy("DLQ"))
-    assert later_kind("dead_letter", msgspec.json.decode(shared.encode())["dead_letter"]) == "keyed shared"
+    assert (
+        later_kind("dead_letter", msgspec.json.decode(shared.encode())["dead_letter"]) == "sha1-keys shared"
+    )
     assert Entry.decode(shared.encode()) == shared
     assert Entry.decode(Entry.of(per_key="order").encode()) == Entry.of(per_key="order")
     off = Entry.of(per_key=None)

@@ -18,7 +18,7 @@ from tests.each import each_afresh
 
 HERE = "rq:{a}:"
 CODEC: Codec[Any] = Codec(Any, 1 << 20)
-AGAIN = 60_000  # lua/lib/is_later.lua
+AGAIN = 60_000  # lua/record.lua, is_later
 LATER = {
     "state": lambda record, state: (record, b">=1.4 " + (state or b"live - of what it likes")),
     "record": lambda record, state: (record[:7] + b"\x0f>=1.4 " + record[8:], state),

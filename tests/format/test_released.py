@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 import rq_dlq
-from tests.assembled_lua import ROOT
+from rq_dlq.doctor import queues
+from rq_dlq.doctor.queues import DECLARED_BEFORE
+from tests.checkout import ROOT
 
 NEEDS = {"rq_dlq", "lua"}
 OPENS = """
@@ -23,6 +25,18 @@ except rq_dlq.UpgradeRequired as error:
     print("refused:", error)
 else:
     print("opened by", rq_dlq.__version__)
+"""
+DECLARES = """
+import sys, rq_dlq
+queue = rq_dlq.Broker(sys.argv[1]).queue("a", breaker=rq_dlq.Breaker())
+try:
+    queue.send("x", dependency="payments")
+    sys.stdin.read()
+    queue.send("y", dependency="payments")
+except rq_dlq.UpgradeRequired:
+    print("refused")
+else:
+    print("sent")
 """
 SETS = """
 import sys, rq_dlq
@@ -78,6 +92,33 @@ def test_it_refuses_a_queue_with_a_breaker(who: str, released: Path, empty_socke
         queue.open()
         said, _ = process(released, OPENS, url).communicate(timeout=60)
     assert said.startswith("refused: ")
+
+
+@needs_release
+def test_one_that_declares_the_breaker_is_named_and_can_be_kept_out(
+    released: Path, empty_socket: str
+) -> None:
+    """0.1.0 does not read an entry that its own one replaces, and gets errors; a pinned one it must read."""
+    url = f"unix://{empty_socket}"
+    with rq_dlq.Broker(url) as broker:
+        broker.queue("a", breaker=rq_dlq.Breaker()).open()
+        assert found(broker) == ("ok", "no lane has a number of 0.1.0")
+        running = process(released, DECLARES, url)
+        while not broker.queue("a").stats().ready:
+            assert running.poll() is None
+        assert found(broker) == ("warn", f"a: {DECLARED_BEFORE}")
+        broker.policies.set("a", breaker="on", pinned=True)
+        said, _ = running.communicate("", timeout=60)
+        assert said.strip() == "refused"
+        said, _ = process(released, DECLARES, url).communicate("", timeout=60)
+        assert said.strip() == "refused"
+        assert found(broker) == ("ok", "no lane has a number of 0.1.0")
+
+
+def found(broker: rq_dlq.Broker) -> tuple[str, str]:
+    """What the doctor finds of lanes."""
+    check = broker._run(queues.former(broker.settings))
+    return check.state, check.found
 
 
 @needs_release

@@ -81,7 +81,7 @@ class Bench:
     def stopped_at(self, call: Call[Any], n: int) -> bool:
         """Run a call that stops at its n-th Redis call; whether it has one."""
         with suppress(BrokerRefused):
-            Driver(self.raw, scripts=stopping(self.raw, n)).run(call)  # type: ignore[arg-type]
+            Driver(self.raw, verbs=stopping(self.raw, n)).run(call)  # type: ignore[arg-type]
         self._stopped = bool(self.raw.delete("stopped"))
         return self._stopped
 

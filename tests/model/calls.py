@@ -13,6 +13,7 @@ from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.cancelling import calls as cancelling_calls
 from rq_dlq.core.changing import calls as choosing_calls
 from rq_dlq.core.claiming.calls import Suspects
+from rq_dlq.core.gathers import calls as gather_calls
 from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.managing import calls as managing_calls
@@ -27,15 +28,17 @@ from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.sessions import calls as session_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Call
+from rq_dlq.core.steps.replies import Word
 from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.values.state import read_state
 from rq_dlq.values.wanted import ALL as WHOLE
-from tests.model.driver import CAUSE
+from tests.model.driver import CAUSE, Driver
 from tests.model.world import World
 
 Step = Callable[[World], Call[Any]]
 T = ("l1", "l2", "l3")
+HOUR = 3_600_000  # milliseconds
 STAGED = ("a.0.0", "a.500.9000")  # lists of a job: a name, the delay and the time to live of what they hold
 NEW = [("n1", 4), ("n2", 9), ("r1", 4)]  # the queue knows r1
 AT_ONCE_DEAD = RedeliveryPolicy(max_redeliveries=0)
@@ -205,6 +208,54 @@ def cancel(message_id: str) -> Step:
     return lambda world: cancelling_calls.cancel(world.queue.sender(), id=message_id)
 
 
+def opened(queue: Driver, message_id: str = "g") -> None:
+    """A gather whose `then` is in this queue."""
+    call = gather_calls.open_gather(queue.sender(), within=HOUR, items=queue.packed((message_id, 4)))
+    assert queue.run(call)
+
+
+def open_gather(world: World) -> Call[Any]:
+    return gather_calls.open_gather(world.queue.sender(), within=HOUR, items=world.queue.packed(("n1", 4)))
+
+
+def send_children(*ids: tuple[str, int]) -> Step:
+    """Children, of a gather whose `then` is in the other queue."""
+
+    def step(world: World) -> Call[Any]:
+        opened(world.other)
+        return _children(world, *ids)
+
+    return step
+
+
+def _children(world: World, *ids: tuple[str, int]) -> Call[Any]:
+    return gather_calls.send_children(
+        world.queue.sender(), world.other.keys, id="g", delay=0, ttl=0, items=world.queue.packed(*ids)
+    )
+
+
+def gathered(world: World) -> None:
+    """Of three children, one in work, one dead and one new, none is open."""
+    world.queue.run(send_children(("l1", 4), ("d1", 4), ("n1", 4))(world))
+    world.queue.run(settling_calls.ack(world.keys, held("T", "l1")))
+    world.queue.run(purge("ready", "n1")(world))
+
+
+def close_gather(world: World) -> Call[Any]:
+    gathered(world)
+    return gather_calls.close_gather(world.other.keys, [world.keys], id="g")
+
+
+def carry_gather(world: World) -> Call[Any]:
+    world.queue.run(close_gather(world))
+    return gather_calls.carry_gather(world.keys, world.other.keys, f"g/{world.other.keys.family}", seed=0.5)
+
+
+def cancel_gather(world: World) -> Call[Any]:
+    world.queue.run(send_children(("l1", 4), ("r1", 4), ("s1", 4), ("n1", 4))(world))
+    return gather_calls.cancel_gather(world.keys, f"g/{world.other.keys.family}", left=0)
+
+
 def redrive(part: Any, *ids: str) -> Step:
     return lambda world: choosing_calls.redrive(
         world.queue.sender(), place=part, by='"op"', ids=ids, limit=100
@@ -247,9 +298,9 @@ def offer_redrive(to: str) -> Step:
     return step
 
 
-def limit(world: World) -> Call[int]:
+def limit(world: World) -> Call[Word]:
     """Of a key, where the rule is a limit."""
-    world.raw.hset(world.keys["settings"], "per_key", "limit 2")
+    world.raw.hset(world.keys["settings"], mapping={"per_key": "limit 2", "gated": "plain"})
     return managing_calls.limit_lane(world.keys, "k", 8)
 
 

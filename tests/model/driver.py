@@ -6,12 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeVar
+from weakref import WeakKeyDictionary
 
+from fakeredis import FakeRedis
 from redis.exceptions import ResponseError
 
 from rq_dlq._keys import MoreKeys, QueueKeys
 from rq_dlq._redis.exchange import exchange
-from rq_dlq._scripts import Scripts
+from rq_dlq._redis.loading import for_server
+from rq_dlq._scripts import Joined
+from rq_dlq._scripts.verb import Verbs
 from rq_dlq.core.claiming import calls as claiming_calls
 from rq_dlq.core.claiming.calls import Claimed, Suspects
 from rq_dlq.core.pages import calls as page_calls
@@ -20,6 +24,7 @@ from rq_dlq.core.queues import queue
 from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Call, Command, Held, Part, Place, Sender
+from rq_dlq.core.steps.replies import Word
 from rq_dlq.core.steps.step import Batch, Steps, Wait
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.values.codec import Codec
@@ -32,7 +37,7 @@ from tests.conftest import MOVED_CLOCK
 R = TypeVar("R")
 CAUSE = Cause("Error", "no", "f00", "the traceback")
 CODEC: Codec[bytes] = Codec(bytes, 10_000)
-LONG = {"m5": b"x" * 3_000}  # bodies of which no script reads what it needs (lua/lib/head_word.lua)
+LONG = {"m5": b"x" * 3_000}  # bodies of which no script reads what it needs (lua/record.lua, word)
 LIVE: tuple[Place, ...] = ("ready", "scheduled")
 PLACES: tuple[Place, ...] = (*LIVE, "dead", "expired")
 
@@ -52,13 +57,27 @@ def packed(
     ]
 
 
+_FITTING: WeakKeyDictionary[Any, dict[int, tuple[Joined, Verbs]]] = WeakKeyDictionary()
+
+
+def fitting(raw: Any, verbs: Joined) -> Verbs:
+    """The verbs as this server runs them: Redis 6.2 has no functions. Made once for a client."""
+    if not isinstance(verbs, Joined) or isinstance(raw, FakeRedis):  # made by a test; no INFO
+        return verbs
+    known = _FITTING.setdefault(raw.connection_pool, {})
+    if id(verbs) not in known:
+        version = raw.info("server")["redis_version"].split(".")
+        known[id(verbs)] = verbs, for_server(verbs, tuple(map(int, version)))
+    return known[id(verbs)][1]
+
+
 @dataclass
 class Driver:
     """One queue on one server."""
 
     raw: Any
     policy: RedeliveryPolicy = field(default_factory=RedeliveryPolicy)
-    scripts: Scripts = MOVED_CLOCK
+    verbs: Joined = MOVED_CLOCK
     keys: QueueKeys = field(default_factory=lambda: QueueKeys("rq", "q"))
     senders: int = 0  # that it had so far
     key_of: Mapping[str, str] = field(default_factory=dict[str, str])  # by ids; of others: none
@@ -68,7 +87,7 @@ class Driver:
         """The policy as the scripts take it."""
         return queue.encode_policy(self.policy.as_wire())
 
-    def configure_call(self, settings: Mapping[str, str] | None = None) -> Call[bool]:
+    def configure_call(self, settings: Mapping[str, str] | None = None) -> Call[Word]:
         """The call that makes the policy the queue's, or these settings."""
         wire = {"redelivery": self.wire.decode()} if settings is None else settings
         before = self.raw.hget(self.keys["settings"], "version") or b""
@@ -88,7 +107,7 @@ class Driver:
 
     def run_all(self, *calls: Call[Any] | Command[Any], repeated: bool = False) -> list[Any]:
         """Run calls one after the other, in one round trip."""
-        talk = exchange(calls, self.scripts, repeated=repeated)
+        talk = exchange(calls, fitting(self.raw, self.verbs), repeated=repeated)
         commands = next(talk)
         while True:
             try:

@@ -43,8 +43,8 @@ KEY_OF = {name: ("a", "b", "a", None, "c")[n % 5] for n, name in enumerate(IDS)}
 NEEDS = {name: "pay" if n % 4 < 2 else None for n, name in enumerate(IDS)}
 """The dependency of each."""
 PAY = lane_of("pay", "dependency")
-HEAD = re.compile(r" head=(\d+)/(\d+)")  # lua/lib/head_word.lua
-PASS = "\x01"  # noqa: S105 - lua/lib/PASS.lua
+HEAD = re.compile(r" head=(\d+)/(\d+)")  # lua/record.lua, word
+PASS = "\x01"  # noqa: S105 - lua/lanes.lua, PASS
 BREAKER = "distinct=2 within=5000ms share=0.5 probe=500ms longest_probe=2000ms"
 MOST_PASSES, MOST_PROBES = 32, 3
 BLOCKED, BAND = 1 << 43, 1 << 42
@@ -76,6 +76,8 @@ class Seen:
         lanes: what is special about lanes.
         by_rate: ids of those whose seats say that they were let in by the rate, and are not handed out.
         slots: lanes of which it lets the next one in later, or at the next claim.
+        due: those of `waits` whose time has come, and no call has moved them yet.
+        moving: those that such a call has made ready before it was cut off, and not removed there.
         given_back: how often each was handed out and does not count as that.
         now: the clock of the scripts.
     """
@@ -93,6 +95,7 @@ class Seen:
     by_rate: set[str] = field(default_factory=set[str])
     slots: set[int] = field(default_factory=set[int])
     due: set[str] = field(default_factory=set[str])
+    moving: set[str] = field(default_factory=set[str])
     given_back: Counter[str] = field(default_factory=Counter[str])
     now: int = 0
 
@@ -123,7 +126,7 @@ def look(raw: Any, keys: QueueKeys) -> Seen:
     pipeline.hgetall(keys["messages"]).hgetall(keys["states"])
     for index in ("ready", "scheduled", "seats"):
         pipeline.zrange(keys[index], 0, -1, withscores=True)
-    pipeline.zrange(keys["leases"], 0, -1).hgetall(keys["lanes"]).zrange(keys["slots"], 0, -1)
+    pipeline.zrange(keys["leases"], 0, -1).hgetall(keys["special"]).zrange(keys["slots"], 0, -1)
     records, states, ready, scheduled, seats, leases, lanes, slots = pipeline.execute()
     held = {name.decode(): int(lane) for name, lane in seats}
     seen = Seen(seats={name: lane for name, lane in held.items() if name[0] not in {PASS, CANCELLED}})
@@ -159,6 +162,7 @@ def look(raw: Any, keys: QueueKeys) -> Seen:
             place = part
         seen.place[name], seen.row[name] = place, row
         seen.due |= {name} if row in is_due and place == "waits" else set()
+        seen.moving |= {name} if row in is_due and place == "ready" else set()
         seen.lane[name] = lane
         seen.reason[name] = state.split(" ")[0].partition("/")[2]
     return seen
@@ -207,7 +211,8 @@ def check(seen: Seen, before: Seen, mode: str, *, settled: bool, whole: bool, ov
             if (lane := seen.lane.get(name)) is None or seen.place[name] != "ready":
                 continue
             # Of two that are due, the first to be due goes first.
-            places = ["blocked"] if before.place.get(name) == "waits" else ["blocked", "waits"]
+            was_due = before.place.get(name) == "waits" or name in before.moving
+            places = ["blocked"] if was_due else ["blocked", "waits"]
             wait = {*seen.at("blocked"), *seen.due}
             waited = [it for it in before.at(*places) if it in wait and seen.lane[it] == lane]
             passed = [it for it in waited if seen.row[it] == before.row[it] and seen.row[it] < seen.row[name]]
@@ -317,7 +322,7 @@ class Lanes:
         self.tokens: list[str] = []
         self.held: dict[str, str] = {}  # id: the token that was given it last
         self.cancelled: list[tuple[str, str]] = []  # what was held when it was cancelled
-        self.handed_out: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.handed_out: dict[int, list[tuple[int, str]]] = defaultdict(list)
         """Of each lane: when, and 1; or -1 where it does not count any more."""
         self.attempts = self.cuts = self.redriven = 0
         self.jobs = 0
@@ -363,7 +368,9 @@ class Lanes:
             self.check(f"{verb}, cut off and tended", settled=True, overtaking=False)
 
     def pace(self, before: Seen, taken: Sequence[str]) -> None:
-        """In no window more of a lane come out than its rate and one; what is given back does not count.
+        """In no window more of a lane come out than its rate and one.
+
+        What is given back does not count, if no other of the lane came out since; given back later, it does.
 
         Raises:
             AssertionError: more are.
@@ -371,14 +378,13 @@ class Lanes:
         seen = self.seen[self.queue.keys]
         for name in seen.place.keys() & before.place.keys():
             if (lane := seen.lane[name]) is not None and before.place[name] == "leased":
-                back = seen.given_back[name] - before.given_back[name]
-                self.handed_out[lane] += [(self.clock.now, -1)] * max(0, back)
+                came = self.handed_out[lane]
+                if seen.given_back[name] > before.given_back[name] and came and came[-1][1] == name:
+                    came.pop()
         for name in taken:
             if (lane := seen.lane.get(name)) is not None:
-                self.handed_out[lane].append((self.clock.now, 1))
-                count = 0
-                for at, one in reversed(self.handed_out[lane]):
-                    count += one
+                self.handed_out[lane].append((self.clock.now, name))
+                for count, (at, _) in enumerate(reversed(self.handed_out[lane]), 1):
                     most = (self.clock.now - at) / INTERVAL + 1
                     assert count <= most, f"{count} of {name}'s key since {self.clock.now - at} ms"
 
@@ -594,7 +600,7 @@ def _letters(me: Lanes) -> Iterator[Call[Any]]:
 def _time(me: Lanes) -> Iterator[Call[Any]]:
     steps = [0.2, 0.7, 1.2, 2.5]
     if "rate" in me.mode:  # at times a minute in which nobody comes; or the clock steps back
-        steps = [*steps * 3, 60, *([] if me.cut_off else [-5])]
+        steps = [*[*steps, 0.05, 0.1] * 3, 60, *([] if me.cut_off else [-5])]
     step = me.random.choice(steps)
     me.clock.set(me.clock.now + round(1_000 * step))
     if step < 0:

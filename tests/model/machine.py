@@ -18,10 +18,11 @@ from hypothesis.stateful import (
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import batches
 from rq_dlq.core.batches import calls as batch_calls
-from rq_dlq.core.claiming.calls import ONLY_SUSPECTS, Claimed, Suspects
+from rq_dlq.core.claiming.calls import Claimed, Suspects
 from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Call, Part
+from rq_dlq.core.steps.replies import Word
 from rq_dlq.core.steps.step import MOST
 from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.policy import RedeliveryPolicy
@@ -176,19 +177,19 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
             assert claimed.wait == 0
         elif part == "live":
             event = self.model.next_event()
-            waits = {-1}
+            waits: set[int | Word] = {Word.NO_EVENT}
             if event is not None and event <= self.model.now + patience and not given:
                 waits.add(event - self.model.now)
             open_door = self.model.room_was > 0
             if self.model.behind and not given and open_door:
                 waits = {0}
             if self.model.at("ready") and open_door:
-                waits = {ONLY_SUSPECTS if self.model.only_suspects else 0}
+                waits = {Word.SUSPECTS if self.model.only_suspects else 0}
             assert claimed.wait in waits
             self.told = open_door
         elif not given:
             rests = [m.rests for m in self.model.at(part) if m.rests > self.model.now]
-            wait = min(rests, default=self.model.now - 1) - self.model.now
+            wait = min(rests) - self.model.now if rests else Word.NO_EVENT
             assert claimed.wait == (0 if self.model.behind else wait)
         self.check_claimed(claimed, given, token)
         if again is not None:  # where nothing was given, it may be by now
@@ -284,7 +285,7 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
         if call is self.numbered[-1][0]:
             assert (again := self.queue.run(call, repeated=True)) == reply, f"{again}, after {reply}"
         else:  # nobody waits for that reply, which is to the last one
-            self.queue.run(Call(call.script, call.keys, call.args, call.items, str, call.families))
+            self.queue.run(Call(call.verb, call.keys, call.args, call.items, str, call.families))
 
     def repeat_late(self, which: int) -> None:
         """A call that was thought lost arrives after all: the model knows nothing of it (I2, I12)."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 GOLDEN = 0.6180339887498949
-BLOCKED = 1 << 43  # lua/lib/BLOCKED.lua
+BLOCKED = 1 << 43  # lua/lanes.lua, BLOCKED
 
 Event = tuple[str, int, int, int]  # what, when, which delivery, the delay that followed
 

@@ -168,7 +168,7 @@ class OperatorSteps:
 
     def pause(self, paused: bool) -> None:
         changed = self.model.pause(paused=paused)
-        assert self.queue.run(managing_calls.pause(self.keys, paused=paused)) == changed
+        assert bool(self.queue.run(managing_calls.pause(self.keys, paused=paused))) == changed
         self.told = self.told or (changed and not paused)
 
     def reset(self) -> None:

@@ -28,7 +28,7 @@ class Watch:
     def look(self) -> None:
         """What must hold always."""
         fleet, keys = self.fleet, self.fleet.queue._core.keys
-        text = fleet.raw.hget(keys["lanes"], LANE)
+        text = fleet.raw.hget(keys["special"], LANE)
         lane = json.loads(text) if text else {}
         if "open" in lane and fleet.now < CALM:
             self.wrong["it opened while all was well"] = None

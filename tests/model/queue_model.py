@@ -398,7 +398,7 @@ class Model(KeyedModel):
         return "kept"
 
     def later(self, delay: int, number: int) -> int:
-        """When a delay is over; never the millisecond of birth (see lua/lib/order.lua)."""
+        """When a delay is over; never the millisecond of birth (see lua/order.lua)."""
         due = self.now + delay
         return due + 1 if due == number // 4096 else due
 

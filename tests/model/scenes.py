@@ -34,6 +34,7 @@ class Scene:
         over: when the burst or the outage is over.
         bad: how many always fail, of those that are sent all the time.
         burst: how many more of these come at once, at `begins`.
+        behind: how many more of these come at `over`, right behind a healthy one.
         down: when the service fails; the calls then take `takes`.
         hangs: when calls that begin hang, and until when; then they fail.
         quiet: when a pause lets nobody begin.
@@ -49,6 +50,7 @@ class Scene:
     begins: float = 60
     bad: float = 0
     burst: int = 0
+    behind: int = 0
     down: Sequence[tuple[float, float]] = ()
     hangs: Sequence[tuple[float, float, float]] = ()
     quiet: Sequence[tuple[float, float]] = ()
@@ -140,6 +142,11 @@ class Stage(Fleet):
             heads = {f"head{n}": Message(now, needs=True, poison=True, key=f"k{n}") for n in range(KEYS // 2)}
             burst |= heads if scene.heads else {}
             order, sent = [*burst, *order], sent | burst
+        if now == scene.over:
+            behind = {
+                f"behind{n}": Message(now, needs=True, poison=True, key="busy") for n in range(scene.behind)
+            }
+            order, sent = [*order, *behind], sent | behind
         self.send(sent, order)
 
     def seen(self) -> Seen:
@@ -175,6 +182,9 @@ SCENES: Mapping[str, Scene] = {
     "25 bad at once amid 5 a second": Scene(rate=5, length=150, burst=25),
     "25 bad at once amid 50 a second": Scene(rate=50, length=130, burst=25),
     "25 bad at once, then nothing but one a minute": Scene(rate=1 / 60, length=600, burst=25),
+    "a good one between bad heads and a bad newcomer": Scene(
+        rate=1 / 60, length=91, over=90, burst=100, behind=1
+    ),
     "20 % bad for ten minutes": Scene(rate=5, length=TEN, over=TEN, bad=0.2),
     "bad heads in half of the ordered keys": Scene(rate=10, length=150, heads=True, policy=FEW),
     "20 bad rows in each nack of a batch": Scene(rate=100, length=60, over=60, bad=0.2, batch=100, workers=4),

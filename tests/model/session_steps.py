@@ -9,6 +9,7 @@ from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.sessions import calls as session_calls
 from rq_dlq.core.steps.call import Call, Sender
+from rq_dlq.core.steps.replies import Word
 from tests.conftest import Clock
 from tests.model.driver import Driver
 from tests.model.operated_model import OperatedModel
@@ -111,7 +112,7 @@ class SessionSteps:
             self.keys, job, {attempt: 2 * len(items)}, batch=0, call="c", grace=GRACE, remembered=600_000
         )
         told, again = self.run(call, lost=lost)
-        assert told == "committed"
+        assert told is Word.DONE
         assert again is None or again == told
         assert self.queue.run(job_calls.drop_staged(self.keys, job, attempt)) == 0
         self.staged.append((job, attempt, items, delay, ttl, self.clock.now + GRACE))
@@ -151,7 +152,7 @@ class SessionSteps:
             batch_calls.note_batch(self.keys, "s", field=name, batch=batch, run=run), lost=lost
         )
         if stream.get("batch") == batch and stream["run"] != run:
-            assert told == (-1, 0)
+            assert told is Word.OVERTAKEN
         else:
             stream[name] = max(batch, stream.get(name, 0))
             assert told == (stream[name], 0)

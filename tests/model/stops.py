@@ -19,7 +19,7 @@ from functools import cache
 from itertools import count
 from typing import Any
 
-from rq_dlq._scripts import Script
+from rq_dlq._scripts.verb import Library, Verb
 from rq_dlq.core.claiming import calls as claiming_calls
 from rq_dlq.core.sessions.calls import Ended
 from rq_dlq.core.steps.call import Call
@@ -32,10 +32,10 @@ from tests.model.driver import Driver
 from tests.model.steps import COMMITS, MOVES, STEPS, committed_in_part, moved_in_part
 from tests.model.world import Beginning, World, dumped
 
-# The next write has acked_ids, cleared and muted expire; redrives are forgotten after a week.
+# The next write has acked_ids, cleared, muted and streams expire; redrives are forgotten after a week.
 STAYS = {
     *("counters", "settings", "outcomes", "schedules", "ticks", "acked_ids", "cleared", "muted"),
-    *("redrives", "redriving", "audit", "gates", "lanes"),
+    *("redrives", "redriving", "audit", "gates", "former_seats", "former_lanes", "special", "streams"),
 }
 SHIM = """\
 local redis = (function(redis, calls, last)
@@ -64,15 +64,22 @@ class Stopped:
 
     def __init__(self, error: str) -> None:
         self._error = error
-        self._scripts: dict[str, Script] = {}
+        self._verbs: dict[str, Verb] = {}
 
-    def __getitem__(self, name: str) -> Script:
-        if name not in self._scripts:
-            script = MOVED_CLOCK[name]
-            self._scripts[name] = replace(script, source=SHIM % self._error + script.source)
-        return self._scripts[name]
+    def __getitem__(self, name: str) -> Verb:
+        if name not in self._verbs:
+            script = WHOLE[name]
+            self._verbs[name] = replace(script, source=SHIM % self._error + script.source)
+        return self._verbs[name]
+
+    @property
+    def library(self) -> Library:
+        """What says to which module a line belongs."""
+        return WHOLE.library
 
 
+WHOLE = MOVED_CLOCK.as_form("bare")
+"""The scripts to which the shim is added."""
 STOPPED = {error: Stopped(error) for error in (OURS, REDIS)}
 
 
@@ -117,7 +124,7 @@ def stop(raw: Any, name: str, n: int, error: str = OURS) -> tuple[World, Call[An
     world = World(raw, beginning=beginning(raw))
     call = STEPS[name][0](world)
     try:
-        Driver(world.raw, scripts=stopping(world.raw, n, error)).run(call)  # type: ignore[arg-type]
+        Driver(world.raw, verbs=stopping(world.raw, n, error)).run(call)  # type: ignore[arg-type]
     except BrokerRefused as refused:
         assert ("stopped" in str(refused)) == (error == OURS), refused  # noqa: PT017 - others are failures
     return world, call, bool(world.raw.delete("stopped"))

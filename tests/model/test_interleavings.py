@@ -64,12 +64,12 @@ def test_worlds_that_are_one_have_the_same_future(raw: Any, scope: Scope) -> Non
 @pytest.mark.usefixtures("backend")
 def test_each_fault_can_be_planted() -> None:
     for fault in FAULTS.values():
-        fault.scripts()
+        fault.verbs()
 
 
 @pytest.mark.parametrize("fault", SHOWN, ids=FAULTS)
 def test_a_fault_is_found(raw: Any, fault: Fault) -> None:
-    search = Search(raw, replace(BY_NAME[fault.scope], messages=2), fault.scripts())
+    search = Search(raw, replace(BY_NAME[fault.scope], messages=2), fault.verbs())
     with pytest.raises(Violation, match=fault.rule) as caught:
         search.run()
     told = retold(search, caught.value.way).splitlines()

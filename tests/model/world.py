@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from rq_dlq._keys import QueueKeys
-from rq_dlq._scripts import Scripts
+from rq_dlq._scripts import Joined
+from rq_dlq.core.gathers import calls as gather_calls
 from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.queues import queue as queues_queue
 from rq_dlq.core.settling import calls as settling_calls
@@ -35,14 +36,14 @@ class World:
     key_of: ClassVar[Mapping[str, str]] = {}  # of its messages, by their ids
     lost_keys = False  # a step deleted keys of the queue: maintenance puts back what they led to
 
-    def __init__(self, raw: Any, scripts: Scripts = MOVED_CLOCK, beginning: Beginning | None = None) -> None:
+    def __init__(self, raw: Any, verbs: Joined = MOVED_CLOCK, beginning: Beginning | None = None) -> None:
         raw.flushall()
         self.clock = Clock(raw)
         self.raw = raw
         policy = RedeliveryPolicy(initial_delay=1, max_delay=2)
-        self.queue = queue = Driver(raw, policy, scripts, key_of=self.key_of)
+        self.queue = queue = Driver(raw, policy, verbs, key_of=self.key_of)
         self.keys = queue.keys
-        self.other = Driver(raw, queue.policy, scripts, QueueKeys("rq", "to"))
+        self.other = Driver(raw, queue.policy, verbs, QueueKeys("rq", "to"))
         self.tokens = itertools.count()
         self.all = {"d1", "x1", "gone", "l1", "l2", "l3", "r1", "r2", "e1", "s1", "s2", "to/r2"}
         if beginning is None:
@@ -104,6 +105,7 @@ class World:
             promote = upkeep_calls.promote(queue.keys, limit=200)
             expire = upkeep_calls.expire(queue.keys, limit=200)
             found = sum(queue.run_all(sweep, promote, expire)) + self.roll_forward(queue)
+            found += self.carry(queue)
 
     def roll_forward(self, queue: Driver) -> int:
         """Move what a job has committed."""
@@ -113,6 +115,17 @@ class World:
             call = job_calls.move_staged(queue.keys, job, attempt, limit=200, early=False)
             moved += queue.run(call).messages
         return moved
+
+    def carry(self, queue: Driver) -> int:
+        """Look at the parts of gathers for which it is time; how many."""
+        looked = 0
+        for gather in queue.run(gather_calls.due(queue.keys)):
+            target = (self.queue, self.other)[gather.endswith("/to")].keys
+            more: bool | None = True
+            while more:
+                more = queue.run(gather_calls.carry_gather(queue.keys, target, gather, limit=2, seed=0.5))
+            looked += more is not None
+        return looked
 
     def drain(self) -> Counter[str]:
         """Let every lease lapse, then take and ack everything: how often each message came.
@@ -140,6 +153,7 @@ class World:
             claims = [queue.claim_call(token, 20, part=part) for part, token in tokens.items()]
             claimed = [[row.id for row in reply.rows] for reply in queue.run_all(*claims)]
             if not any(claimed):
+                self.carry(queue)
                 return seen
             seen += itertools.chain(*claimed)
             acks = [

@@ -92,6 +92,7 @@ def expiry(draw: st.DrawFn) -> ExpiryPolicy:
 def entry(draw: st.DrawFn) -> Entry:
     """A valid one; what is drawn and does not fit is left out."""
     parts: dict[str, Any] = {
+        "max_length": draw(st.sampled_from([UNSET, None, 1, 100_000])),
         "max_in_flight": draw(st.sampled_from([UNSET, None, 1, 7])),
         "rate": draw(st.sampled_from([UNSET, None, 7, "100/s", "5/10m"])),
         "outcomes": draw(st.sampled_from([UNSET, None, 0, 1_000])),

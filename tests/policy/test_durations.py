@@ -30,6 +30,8 @@ WHOLE = st.integers(0, TEN_YEARS)
         ("2h", 7_200_000),
         ("1d", 86_400_000),
         ("1d2h3m4s5ms", 93_784_005),
+        ("2w", 1_209_600_000),
+        ("1w 1d", 691_200_000),
         ("0s", 0),
         ("90", 90_000),
         ("0.25", 250),
@@ -86,7 +88,7 @@ def test_the_error_says_what_is_accepted() -> None:
     with pytest.raises(InvalidDuration) as caught:
         milliseconds("soon", name="ttl")
     assert str(caught.value) == (
-        'ttl: \'soon\' is not a duration. Pass seconds or text such as "1m30s", "500ms", "2h", "1d"'
+        'ttl: \'soon\' is not a duration. Pass seconds or text such as "1m30s", "500ms", "2h", "1d", "2w"'
     )
     assert isinstance(caught.value, InvalidInput)
     assert isinstance(caught.value, ValueError)

@@ -1,4 +1,4 @@
-"""`lua/lib/policy_delay.lua` and `RedeliveryPolicy.delay_ms` agree, on fakeredis and on Redis."""
+"""`Policy.delay` and `RedeliveryPolicy.delay_ms` agree, on fakeredis and on Redis."""
 
 from __future__ import annotations
 
@@ -11,26 +11,20 @@ import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rq_dlq._scripts import Scripts
 from rq_dlq.policy import RedeliveryPolicy
 from tests.each import each
 from tests.policy import policies
+from tests.scripts.asked import Asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 Ask: TypeAlias = "Callable[[RedeliveryPolicy, int, float, int | None], float]"
 
-SCRIPTS = Scripts(
-    {
-        "ask": """\
+delay = Asked("""\
 local wire, n, r, previous = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
--- needs: policy_delay
-local wait = policy_delay(cjson.decode(wire), n, r, previous)
-return { string.format('%.17g', wait), wait == math.floor(wait) and 1 or 0 }
-"""
-    }
-)
+local wait = Policy.delay(cjson.decode(wire), n, r, previous)
+return { string.format('%.17g', wait), wait == math.floor(wait) and 1 or 0 }""")
 LONG = {
     "redelivery-delay": 1,
     "redelivery-delay-multiplier": 1e300,
@@ -40,11 +34,9 @@ previous_wait = st.one_of(st.none(), st.just(0), policies.long)
 
 
 def asker(client: redis.Redis) -> Ask:
-    script = client.register_script(SCRIPTS["ask"].source)
-
     def ask(policy: RedeliveryPolicy, n: int, r: float, previous: int | None) -> float:
         wire = json.dumps(policy.as_wire())
-        wait, whole = script(args=[wire, n, repr(r), "" if previous is None else previous])
+        wait, whole = delay(client, wire, n, repr(r), "" if previous is None else previous)
         assert whole == 1
         return float(wait)
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from tests.assembled_lua import ROOT
+from tests.checkout import ROOT
 from tests.proofs.registry import HEADS, PAGE, PROOFS, Proof, with_table
 
 SHOWN, NOT_RUN = "shown", "not run"

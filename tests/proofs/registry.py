@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tests import servers
-from tests.assembled_lua import ROOT
+from tests.checkout import ROOT
 from tests.proofs.live_brokers import brokers
 
 PAGE = ROOT / "docs" / "proofs.md"

@@ -1,75 +1,78 @@
-"""One way out of a queue, one into an index of messages and one off it, read from the files."""
+"""One way out of a queue, one into an index of messages and one off it, read from the modules."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-from tests.assembled_lua import ROOT
+from rq_dlq._scripts.joining import MODULES, parts_of
 from tests.each import each
-from tests.scripts.test_contract import code
+from tests.joined_lua import texts
 
-LUA = ROOT / "lua"
 TEXTS = {
-    file.relative_to(LUA).as_posix().removesuffix(".lua"): code(file.read_text(encoding="utf-8"))
-    for file in sorted(LUA.rglob("*.lua"))
+    part.name: re.sub(r"--.*", "", part.text)
+    for module in MODULES
+    for part in parts_of(module, texts()[module])
 }
 # Keys in which no message is, and `expiring` and `groups`, whose rows say no more than states and `dead` do.
 NOT_MESSAGES = {
-    "acked_ids", "alarm", "claims", "cleared", "committed", "counters", "expiring", "grouped", "groups",
-    "gates", "lanes", "leases", "policies", "redrives", "redriving", "reindexed", "result_times", "results",
-    "schedules", "seats", "settings", "slots", "staged", "strikes", "runs", "failures", "tended",
-    "ticks", "wake",
+    "acked_ids", "alarm", "claims", "cleared", "committed", "counters", "expiring", "failures",
+    "former_lanes", "former_seats", "gates", "gathers", "grouped", "groups", "leases", "policies", "redrives",
+    "redriving", "reindexed", "result_times", "results", "runs", "schedules", "seats", "settings", "slots",
+    "special", "staged", "streams", "strikes", "tended", "ticks", "wake",
 }  # fmt: skip
-COMMANDS = {"lib/gone": "HDEL|DEL|UNLINK", "lib/put": "ZADD|ZINCRBY", "lib/leave": "ZREM\\w*|ZPOP\\w*"}
-"""Of the one file that gives them for messages."""
+COMMANDS = {
+    "Places.gone": "HDEL|DEL|UNLINK",
+    "Places.put": "ZADD|ZINCRBY",
+    "Places.leave": "ZREM\\w*|ZPOP\\w*",
+}
+"""Of the one function that gives them for messages."""
 
 EXCEPT = {
-    ("lib/gone", "delete", "messages"): "with all keys of the queue",
-    ("lib/gone", "mute", "muted"): "a group, no message",
-    ("lib/gone", "lib/write_signs", "index"): "signs of a dependency that have ended, no message",
-    ("lib/gone", "lib/hand_over", "to_history"): "a transfer was cut off: the message is not there yet",
-    ("lib/gone", "restore", "history"): "a restore was cut off: the message is not there yet",
-    ("lib/put", "lib/sent", "delay > 0 and scheduled or ready"): "new messages, in one command",
-    ("lib/put", "lib/sent", "scheduled"): "new messages that wait for a seat, in one command",
-    ("lib/put", "lib/promote", "scheduled"): "due messages that wait for a seat, in one command",
-    ("lib/put", "lib/block", "scheduled"): "it has no seat, or one too many; its state stays",
-    ("lib/leave", "lib/block", "ready"): "it has no seat, or one too many; its state stays",
-    ("lib/put", "lib/takes_over", "scheduled"): "it is put there to be compared with the blocked ones",
-    ("lib/leave", "lib/takes_over", "scheduled"): "it was put there to be compared with the blocked ones",
-    ("lib/put", "lib/heads_in", "ready"): "those that get a seat, in one command; their states stay",
-    ("lib/leave", "lib/heads_in", "scheduled"): "those that get a seat, in one command",
-    ("lib/put", "lib/seat_is_due", "ready"): "a script was cut off: it has a seat; its state stays",
-    ("lib/leave", "lib/seat_is_due", "scheduled"): "a script was cut off: it has a seat",
-    ("lib/put", "lib/let_through", "ready"): "it gets a pass; its state stays",
-    ("lib/put", "lib/let_through", "scheduled"): "it waits for a seat of its key; its state stays",
-    ("lib/leave", "lib/let_through", "scheduled"): "it gets a pass",
-    ("lib/put", "lib/past_gates", "scheduled"): "its lane is closed; its state stays",
-    ("lib/leave", "lib/past_gates", "ready"): "its lane is closed; its state stays",
-    ("lib/put", "lib/reopen", "scheduled"): "blocked messages that are due by now, in one command",
-    ("lib/put", "lib/unblock", "scheduled"): "blocked messages that are due by now, in one command",
-    ("lib/put", "lib/promote", "ready"): "due messages, in one command; their states stay",
-    ("lib/put", "lib/put_off", "scheduled"): "a later form cannot be read",
-    ("lib/put", "lib/put_off", "index"): "a later form cannot be read",
-    ("lib/leave", "lib/put_off", "ready"): "a later form cannot be read",
-    ("lib/leave", "lib/promote", "scheduled"): "due messages, in one command",
-    ("lib/leave", "lib/chosen", "source"): "what a claim takes, in one command",
-    ("lib/leave", "lib/expire_message", "ready"): "it stood there or where `leave` takes it off",
-    ("lib/leave", "lib/each_chosen", "index"): "a script was cut off: the row is of no message",
-    ("lib/leave", "regroup", "index"): "a script was cut off: the row is of no message",
+    ("Places.gone", "Verbs.delete", "messages"): "with all keys of the queue",
+    ("Places.gone", "Verbs.mute", "muted"): "a group, no message",
+    ("Places.gone", "signs:trim", "index"): "signs of a dependency that have ended, no message",
+    ("Places.gone", "transfer:arrive", "to_history"): "a transfer was cut off: the message is not there yet",
+    ("Places.gone", "Verbs.restore", "history"): "a restore was cut off: the message is not there yet",
+    ("Places.put", "send:write", "delay > 0 and scheduled or ready"): "new messages, in one command",
+    ("Places.put", "send:write", "scheduled"): "new messages that wait for a seat, in one command",
+    ("Places.put", "Upkeep.promote_due", "scheduled"): "due messages that wait for a seat, in one command",
+    ("Places.put", "Upkeep.promote_due", "ready"): "due messages, in one command; their states stay",
+    ("Places.leave", "Upkeep.promote_due", "scheduled"): "due messages, in one command",
+    ("Places.leave", "Upkeep.expire_message", "ready"): "it stood there or where `leave` takes it off",
+    ("Places.put", "Seats.block", "scheduled"): "it has no seat, or its lane is closed; its state stays",
+    ("Places.leave", "Seats.block", "ready"): "it has no seat, or its lane is closed; its state stays",
+    ("Places.put", "seats:admit_first", "ready"): "those that get a seat, in one command; their states stay",
+    ("Places.leave", "seats:admit_first", "scheduled"): "those that get a seat, in one command",
+    ("Places.put", "narrow:takes_over", "scheduled"): "it is put there to be compared with the blocked ones",
+    ("Places.leave", "narrow:takes_over", "scheduled"): "it was put there to be compared with them",
+    ("Places.put", "tend:seat_is_due", "ready"): "a verb was cut off: it has a seat; its state stays",
+    ("Places.leave", "tend:seat_is_due", "scheduled"): "a verb was cut off: it has a seat",
+    ("Places.put", "probes:let_through", "ready"): "they get passes, in one command; their states stay",
+    ("Places.put", "Probes.give_passes", "scheduled"): "it waits for a seat of its key; its state stays",
+    ("Places.leave", "probes:let_through", "scheduled"): "they get passes, in one command",
+    ("Places.put", "renumber:move", "index"): "it stays in its lane, which gets another number",
+    ("Places.put", "Lanes.make_due", "scheduled"): "blocked messages that are due by now, in one command",
+    ("Places.put", "Places.put_off", "scheduled"): "a later form cannot be read",
+    ("Places.put", "Places.put_off", "index"): "a later form cannot be read",
+    ("Places.leave", "Places.put_off", "ready"): "a later form cannot be read",
+    ("Places.leave", "deliver:write", "c.index"): "what a claim takes, in one command",
+    ("Places.leave", "choice:visited", "index"): "a verb was cut off: the row is of no message",
+    ("Places.leave", "groups:compare", "index"): "a verb was cut off: the row is of no message",
 }
 """Which call passes by which door, and why."""
 
 
-def past_the_doors(texts: Mapping[str, str]) -> set[tuple[str, str, str]]:
-    """Door, file and key of each call that does elsewhere what is the door's."""
+def past_the_doors(functions: Mapping[str, str]) -> set[tuple[str, str, str]]:
+    """Door, function and key of each call that does elsewhere what is the door's."""
     return {
-        (door, name, key.strip())
+        (door, name, key)
         for door, commands in COMMANDS.items()
-        for name, text in texts.items()
+        for name, text in functions.items()
         if name != door
-        for key in re.findall(rf"redis\.p?call\(\s*'(?:{commands})',\s*([^,)]+)", text)
-        if key.strip() not in NOT_MESSAGES
+        for found in re.findall(rf"redis\.p?call\(\s*'(?:{commands})',\s*([^,)]+)", text)
+        if (key := re.sub(r"\bthere\.", "to_", found.strip()).replace("q.", "")).removeprefix("to_")
+        not in NOT_MESSAGES
     }
 
 
@@ -80,11 +83,11 @@ def test_messages_pass_the_doors() -> None:
 @each(
     "name, planted, door",
     [
-        ("lib/bury", "redis.call('HDEL', messages, id)", "lib/gone"),
-        ("lib/acked", "redis.call('HDEL', history, unpack(ids))", "lib/gone"),
-        ("lib/judge", "redis.call('ZADD', scheduled, state.due, member)", "lib/put"),
-        ("release", "redis.call('ZADD', index, 0, id)", "lib/put"),
-        ("deliver_now", "redis.call('ZREM', scheduled, member)", "lib/leave"),
+        ("Judge.bury", "redis.call('HDEL', q.messages, id)", "Places.gone"),
+        ("Acks.remove", "redis.call('HDEL', q.history, unpack(ids))", "Places.gone"),
+        ("judge:keep", "redis.call('ZADD', q.scheduled, state.due, member)", "Places.put"),
+        ("Verbs.release", "redis.call('ZADD', index, 0, id)", "Places.put"),
+        ("Verbs.deliver_now", "redis.call('ZREM', q.scheduled, member)", "Places.leave"),
     ],
 )
 def test_what_passes_by_a_door_is_found(name: str, planted: str, door: str) -> None:

@@ -1,4 +1,4 @@
-"""A process assembles and hashes its scripts once."""
+"""A process joins the Lua, reads it and hashes it once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import _scripts
-from rq_dlq._scripts import script
+from rq_dlq._scripts import verb
 
 
 def use() -> None:
@@ -36,10 +36,10 @@ def refuse(*_: object, **__: object) -> NoReturn:
     raise AssertionError("a second time")
 
 
-def test_a_second_broker_assembles_reads_and_hashes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_broker_joins_reads_and_hashes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     use()
-    monkeypatch.setattr(_scripts, "assemble", refuse)
-    monkeypatch.setattr(_scripts, "parse", refuse)
-    monkeypatch.setattr(script, "hashlib", None)
+    monkeypatch.setattr(_scripts, "join", refuse)
+    monkeypatch.setattr(_scripts, "_files", refuse)
+    monkeypatch.setattr(verb, "hashlib", None)
     use()
     asyncio.run(use_awaiting())

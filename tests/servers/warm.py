@@ -22,6 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
+from tests.servers.forms import NAMES, VARIABLE, use
 from tests.servers.started import Started
 
 ROOT = Path(__file__).parents[2]
@@ -182,6 +183,7 @@ def main() -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
+    use(os.environ.get(VARIABLE, NAMES[0]))
     sys.path[0], sys.argv = request["cwd"], [request["module"], *request["words"]]
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         own = getattr(sys, name)  # of the process that forked

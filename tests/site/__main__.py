@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.assembled_lua import ROOT
+from tests.checkout import ROOT
 from tests.site import pages, reference
 from tests.site.links import dead
 from tests.site.pages import Page

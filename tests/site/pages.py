@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from tests.assembled_lua import ROOT
+from tests.checkout import ROOT
 
 LIST = ROOT / "docs" / "README.md"
 MOVED = {  # from where they are in the repository to where they are in the site

@@ -29,7 +29,7 @@ def test_it_outlives_an_error(
 
     monkeypatch.setattr(batches, "extend_batch", fail_once)
     heartbeat = Heartbeat(broker, lease=60)
-    heartbeat.keep(queue._core.keys, [delivery.token])
+    heartbeat.keep({queue._core.keys: [delivery.token]})
     wait_until(lambda: len(renewed) > 3)
     heartbeat.stop()
     (record,) = [one for one in caplog.records if "of a batch were not renewed" in one.getMessage()]

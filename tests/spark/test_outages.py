@@ -40,6 +40,7 @@ def test_a_batch_leaves_what_needs_a_dependency_that_is_down(
     orders.send_many(range(6), dependency="payments")
     others = {str(sent) for sent in orders.send_many(range(4))}
     nack(broker, "one", "rq_dlq.errors.Poison", 2)
+    assert orders.stats().dead == 2  # at once, as in a worker
     nack(broker, "two", "ConnectionError")  # the rows of a batch count once
     assert not payments.stats().open
     with caplog.at_level(logging.WARNING, "rq_dlq"):

@@ -15,6 +15,7 @@ from rq_dlq.errors import DataLoss, InvalidInput
 from rq_dlq.spark import HISTORY, MESSAGE, check_held
 from rq_dlq.spark.options import StreamOptions
 from rq_dlq.spark.query import Query
+from tests.servers import wait_until
 from tests.spark.versions import since
 
 pytestmark = since(4, 2)
@@ -103,6 +104,72 @@ def test_a_restarted_driver_renews_the_leases_of_its_batch_before_it_plans(
     with pytest.raises(ZeroDivisionError):
         readers[1].partitions(start, end)
     readers[1].stop()
+
+
+def reader_of(monkeypatch: pytest.MonkeyPatch, **options: str) -> Any:
+    """A source whose methods a test calls as Spark does."""
+    from rq_dlq.spark.stream import StreamReader  # noqa: PLC0415 - an older Spark cannot
+
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # this process is not Spark's
+    return StreamReader(StreamOptions.of({"maxWait": "0", **options}), MESSAGE)
+
+
+def test_many_queues_take_few_round_trips(redis_url: str, raw: Any) -> None:
+    from tests.benchmarks.spark_queues import measure  # noqa: PLC0415 - an older Spark cannot
+
+    looks = measure(redis_url, raw, queues=30, rounds=2)
+    assert [trips for trips, *_ in looks["idle look"]] == [2, 2]
+    assert max(trips for trips, *_ in looks["busy trigger"]) <= 11
+    assert (
+        max(commands for _, commands, _ in looks["idle look"]) < 30 * 22
+    )  # no verb runs, of many commands each
+
+
+def test_of_several_queues_each_does_what_falls_due(
+    broker: rq_dlq.Broker, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delayed messages become ready, and probes leave a queue that has nothing else."""
+    hour = rq_dlq.RedeliveryPolicy(delays=["1h"])
+    down = broker.queue("orders.down", breaker=rq_dlq.Breaker(distinct=2, probe="100ms"), redelivery=hour)
+    late = broker.queue("orders.late")
+    late.send("late", delay="50ms")
+    down.send_many(range(3), dependency="payments")
+    for _ in range(2):
+        (delivery,) = down.claim()
+        delivery.nack(ConnectionError("no answer"))
+    assert down.claim() == []
+    assert down.dependency("payments").stats().open
+    reader = reader_of(monkeypatch, queue="orders.*", url=redis_url)
+    offset, limit, seen = reader.initialOffset(), reader.getDefaultReadLimit(), set[str]()
+
+    def both() -> bool:
+        nonlocal offset
+        start, offset = offset, reader.latestOffset(offset, limit)
+        new = {name for name, last in offset["queues"].items() if last != start["queues"].get(name)}
+        if new:
+            reader.partitions(start, offset)
+        seen.update(new)
+        return seen == {"orders.down", "orders.late"}
+
+    wait_until(both)
+    reader.stop()
+
+
+def test_a_trigger_has_one_row_of_each_ordered_key(
+    broker: rq_dlq.Broker, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = broker.queue("orders", per_key=rq_dlq.PerKey(order=True))
+    for number in range(20):
+        queue.send(number, key=f"customer-{number % 5}")
+    reader = reader_of(monkeypatch, queue="orders", url=redis_url)
+    start, limit, sizes = reader.initialOffset(), reader.getDefaultReadLimit(), list[int]()
+    while (end := reader.latestOffset(start, limit)) != start:
+        sizes.append(
+            sum(part.end - part.first for share in reader.partitions(start, end) for part in share.value)
+        )
+        start = end
+    assert sizes == [5, 5, 5, 5]
+    reader.stop()
 
 
 def test_a_history_of_several_queues(broker: rq_dlq.Broker, redis_url: str) -> None:

@@ -159,26 +159,30 @@ def test_a_batch_that_failed_is_read_again_and_its_rows_can_be_nacked(
     assert (message.history[0].cause.type, message.history[0].cause.message) == ("Odd", "an odd one")
 
 
+STEPS = ("split", "check", "nack")
+
+
 @streams
 def test_a_sink_that_looks_at_another_server_loses_nothing(
     spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
 ) -> None:
     broker.queue("orders").send("a queue of the same name at $RQ_DLQ_URL")
 
-    def sink(frame: DataFrame, _: int, *, checks: bool = True, **there: str) -> None:
-        with split(frame.selectExpr("id", "batch", "'E' error_class", "'no' error_message")) as both:
-            if checks:
-                check_held(both.bad, **there)
-            both.bad.write.format("rq_dlq").options(operation="nack", **there).mode("append").save()
+    def sink(frame: DataFrame, _: int, *, astray: str = "") -> None:
+        there: dict[str, Any] = {step: {} if step == astray else {"url": url} for step in STEPS}
+        rows = frame.selectExpr("id", "batch", "'E' error_class", "'no' error_message")
+        with split(rows, **there["split"]) as both:
+            check_held(both.bad, **there["check"])
+            both.bad.write.format("rq_dlq").options(operation="nack", **there["nack"]).mode("append").save()
 
     with servers.running() as path, rq_dlq.Broker(url := f"unix://{path}") as other:
         queue = other.queue("orders", redelivery=rq_dlq.RedeliveryPolicy(delays=["1h"]))
         queue.send_many(range(3))
-        for checks in (True, False):  # the check, and then the nack, when the query is started again
+        for astray in STEPS:  # one after the other, when the query is started again
             with pytest.raises(StreamingQueryException, match="does not know the query of the rows"):
-                run(spark, partial(sink, checks=checks), tmp_path, url=url)
+                run(spark, partial(sink, astray=astray), tmp_path, url=url)
             assert queue.stats().leased == 3
-        run(spark, partial(sink, url=url), tmp_path, url=url)
+        run(spark, sink, tmp_path, url=url)
         assert (queue.stats().scheduled, queue.stats().totals["nacked"]) == (3, 3)
     assert broker.queue("orders").stats().ready == 1
 
@@ -227,7 +231,13 @@ def test_an_idle_query_acks_its_last_batch_and_reports_the_backlog(
         queue.send("ready")
         wait_until(lambda: queue.stats().totals.get("acked") == 4)
         progress = json.loads(query.lastProgress.json) if query.lastProgress else {}
-        assert [source["latestOffset"] for source in progress["sources"]] == [{"backlog": {"orders": 1}}]
+        lag = {
+            "backlog": {"orders": 1},
+            "oldest": {"orders": 0.0},
+            "ahead": {"orders": 0},
+            "dead": {"orders": 0},
+        }
+        assert [source["latestOffset"] for source in progress["sources"]] == [lag]
     finally:
         query.stop()
     assert sorted(len(ids) for ids in sink.batches.values()) == [1, 3]

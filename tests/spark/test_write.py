@@ -212,7 +212,7 @@ def test_what_one_shard_has_committed_is_not_dropped_in_the_others(
     steps = jobs.commit([queue._core for queue in queues], send._job, first.lists)
     while script != "commit_job":  # then the driver dies, or the node of the other shard
         step: Any = steps.send(value)
-        value, script = broker._run(alone(step)), getattr(step, "script", "")
+        value, script = broker._run(alone(step)), getattr(step, "verb", "")
     steps.close()
     getattr(send, then)([first if then == "abort" else rows("again")])
     for queue in queues * 2:

@@ -57,6 +57,7 @@ def shown(sync_broker: rq_dlq.Broker, raw: Any) -> dict[str, dict[str, set[str]]
     orders.dependency("payments").pause()
     report(raw, "a:1", queues={"orders": {"concurrency": 1}})
     report(raw, "a:2", roles=["redelivery"])
+    report(raw, "outbox/shop", outbox={"name": "shop"})
     found: dict[str, dict[str, set[str]]] = {}
     for family in registry.collect():
         for sample in family.samples:

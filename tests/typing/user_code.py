@@ -129,7 +129,12 @@ def not_a_lifespan(_: int) -> None: ...
 
 plain = broker.queue("10")
 plain.enqueue("x")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-plain.send("x", countdown=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-plain.claim(max_messages=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+plain.send("x", countdown=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+plain.claim(max_messages=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 RedeliveryPolicy(max_retries=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 plain.send("x", delay="5m")
+
+
+async def wrong_words(delivery: AwaitingDelivery[Any]) -> None:
+    await awaiting.queue("22").send(1, eta=None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await delivery.nack(requeue=True)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -61,6 +61,17 @@ class Scene:
             for body in sent:
                 await session.send(self.queue, body)
 
+    async def gather(self, *children: str, cancels: bool = False) -> None:
+        """A gather with these children, which are acked, or cancelled."""
+        target = self.queue if cancels else self.other  # a cancel is told each queue by itself
+        async with self.broker.gather(then=(target, "then")) as gather:
+            for child in children:
+                await gather.send(self.queue, child, priority=9)
+            if cancels:
+                await gather.cancel()
+        if children and not cancels:
+            await self.queue.ack(await self.queue.claim(len(children)))
+
     async def redrive(self, verb: str) -> None:
         """A redrive that is left to others, and a verb for it."""
         job = await self.queue.dlq.redrive(all=True, detach=True)

@@ -9,6 +9,8 @@ from rq_dlq.core.changing import calls as choosing_calls
 from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.jobs import calls as job_calls
 from rq_dlq.core.jobs import jobs
+from rq_dlq.core.keyed import calls as keyed_calls
+from rq_dlq.core.keyed.renumber import renumber
 from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls
@@ -25,6 +27,9 @@ from tests.model.calls import (
     T,
     both,
     cancel,
+    cancel_gather,
+    carry_gather,
+    close_gather,
     commit,
     commit_job,
     dead_letter,
@@ -39,6 +44,7 @@ from tests.model.calls import (
     mute,
     of_the_returned,
     offer_redrive,
+    open_gather,
     prioritize,
     purge,
     redrive,
@@ -49,6 +55,7 @@ from tests.model.calls import (
     scan,
     scanned,
     schedule,
+    send_children,
     set_policy,
     staged,
     start_redrive,
@@ -83,6 +90,28 @@ SENDING = (
     Verb(
         name="due", kind="upkeep", roles=PRODUCER | CONSUMER | MAINTENANCE, again=Again.SAME, drains=True,
         call=due, cut_off=frozenset({"n1"}), say=lambda at: at.queue.maintain(),
+    ),
+    Verb(
+        name="open_gather", kind="send", roles=PRODUCER | CONSUMER, again=Again.SAME, refused=True,
+        call=open_gather, cut_off=frozenset({"n1"}), say=lambda at: at.gather(),
+    ),
+    Verb(
+        name="send_children", kind="send", roles=PRODUCER | CONSUMER, again=Again.SAME, refused=True,
+        call=send_children(*NEW), cut_off=frozenset({"n1", "n2", "to/g"}), say=lambda at: at.gather("x"),
+    ),
+    Verb(
+        name="close_gather", kind="send", roles=PRODUCER | CONSUMER, again=Again.SAME, drains=True,
+        call=close_gather, cut_off=frozenset({"l1", "n1", "to/g"}), say=lambda at: at.gather("x"),
+    ),
+    Verb(
+        name="carry_gather", kind="upkeep", roles=PRODUCER | CONSUMER | MAINTENANCE,
+        again=Again.NOTHING_LEFT, drains=True,
+        call=carry_gather, cut_off=frozenset({"l1", "n1", "to/g"}), say=lambda at: at.gather("x"),
+    ),
+    Verb(
+        name="cancel_gather", kind="send", roles=PRODUCER | CONSUMER, again=Again.NOTHING_LEFT, drains=True,
+        call=cancel_gather, cut_off=frozenset({"r1", "s1", "n1", "to/g"}),
+        say=lambda at: at.gather("x", cancels=True),
     ),
 )  # fmt: skip
 
@@ -185,7 +214,7 @@ JOBS = (
         say=lambda at: at.run(jobs.move(at.keys, "committed", at.committed)),
     ),
     Verb(
-        name="drop_staged", kind="job", roles=PRODUCER, again=Again.NOTHING_LEFT,
+        name="drop_staged", kind="job", roles=PRODUCER, again=Again.NOTHING_LEFT, drains=True,
         call=staged(lambda w: job_calls.drop_staged(w.keys, "j", STAGED[0])),
         say=lambda at: at.run(jobs.drop(at.keys, JOB, [*at.staged])),
     ),
@@ -317,7 +346,7 @@ OPERATING = (
         call=mute, say=lambda at: at.mute(),
     ),
     Verb(
-        name="reset", kind="operate", roles=MAINTENANCE, again=Again.SAME,
+        name="reset", kind="operate", roles=MAINTENANCE, again=Again.SAME, drains=True,
         call=lambda w: managing_calls.reset(w.keys), say=lambda at: at.queue.reset(),
     ),
 )  # fmt: skip
@@ -330,14 +359,20 @@ CONFIGURING = (
     ),
     Verb(
         name="configure", kind="configure", roles=PRODUCER | CONSUMER | MAINTENANCE, again=Again.NOTHING_LEFT,
+        drains=True,
         call=lambda w: w.queue.configure_call(),
         say=lambda at: at.broker.queue(at.queue.name, outcomes=9).open(),
+    ),
+    Verb(
+        name="renumber", kind="configure", roles=PRODUCER | CONSUMER | MAINTENANCE, again=Again.SAME,
+        drains=True, call=lambda w: keyed_calls.renumber(w.keys, b"", limit=9),
+        say=lambda at: at.run(renumber(at.keys)),
     ),
 )  # fmt: skip
 
 LOOKING = (
     Verb(
-        name="result", kind="look", roles=PRODUCER | LOOKS, again=Again.SAME,
+        name="result", kind="look", roles=PRODUCER | CONSUMER | LOOKS, again=Again.SAME,
         call=lambda w: result_calls.result(w.keys, [Meant("r1"), Meant("gone", 1)]),
         say=lambda at: at.result(),
     ),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal
 
-from rq_dlq._scripts import Scripts
+import redis
+
+from rq_dlq._scripts import Joined
 from rq_dlq.core.steps.call import Call
 
 if TYPE_CHECKING:
@@ -63,7 +67,7 @@ def table(*rows: Verb) -> dict[str, Verb]:
     Raises:
         LookupError: they are not exactly the Lua files: no test of all verbs may run then.
     """
-    found, files = {row.name: row for row in rows}, set(Scripts().names())
+    found, files = {row.name: row for row in rows}, set(Joined().names())
     if len(found) < len(rows) or found.keys() != files:
         message = (
             f"tests/verbs/table.py: no row for {sorted(files - found.keys())}, "
@@ -95,11 +99,23 @@ def check_all_tried(verbs: Iterable[str], tried: Iterable[str], without: Mapping
     assert all(without.values()), "a verb is left out for an empty reason"
 
 
-def run_on(raw: Any, scripts: Scripts) -> set[str]:
-    """The verbs that this server has run since its scripts were flushed."""
-    variants = [scripts.for_server(version) for version in ((6, 2), (7,))]
-    return {
-        name
-        for name in scripts.names()
-        if any(raw.script_exists(*(variant[name].sha for variant in variants)))
-    }
+@contextmanager
+def ran_on(*clients: redis.Redis) -> Iterator[set[str]]:
+    """The verbs that these servers run meanwhile; the set is filled at the end."""
+    ran = set[str]()
+    watching = [client.connection_pool.get_connection() for client in clients]
+    for connection in watching:
+        connection.send_command("MONITOR")
+        connection.read_response()
+    yield ran
+    for client, connection in zip(clients, watching, strict=True):
+        client.echo(_END)
+        while _END not in (said := str(connection.read_response())):
+            ran.update(name for found in _RAN.findall(said) for name in found if name)
+        connection.disconnect()
+        client.connection_pool.release(connection)
+
+
+_END = "the end of MONITOR"
+# A verb is the name of a function, or the last argument of the script.
+_RAN = re.compile(r'"FCALL(?:_RO)?" "rq_[0-9a-f]{12}_(\w+)"|"EVALSHA(?:_RO)?" .*"(\w+)"\W*$')

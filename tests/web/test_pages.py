@@ -46,6 +46,25 @@ async def test_the_overview_says_what_stands_still(
     assert "paused, 1 waiting" in text
 
 
+async def test_calls_that_hang_are_not_too_few_workers(
+    pages: Browser, orders: Any, async_broker: Any, clock: Any
+) -> None:
+    """While nothing has failed yet, the workers' reports say all that is known."""
+    await orders.send_many(range(9))
+    await orders.claim(4, lease="1h")
+    clock.advance("70s")
+    reporter = Reporter(
+        ProcessReport("web-1:4711", queues={"orders": ConsumerReport(4, held=4, oldest=70.0)})
+    )
+    await async_broker._run(reporter.note(async_broker.settings.namespace))
+    text = await pages.text("/")
+    assert (
+        "1 worker holds 4 messages, the oldest for 1m10s: if that is usual, start more workers; if not"
+        in text
+    )
+    assert "keep up" not in text
+
+
 async def test_an_outage_is_the_first_thing_on_the_page(
     pages: Browser, orders: Any, async_broker: Any, clock: Any
 ) -> None:
@@ -295,3 +314,18 @@ async def test_a_queue_is_counted_by_a_header(pages: Browser, orders: Any) -> No
     assert "hunter2" not in text
     assert "without it" in await pages.text("/queue", name="orders", count_by="nothing")
     assert "no such messages" in await pages.text("/queue", name="orders", count_by="tenant", place="dead")
+
+
+async def test_a_queue_lists_what_waits_for_others(pages: Browser, orders: Any, async_broker: Any) -> None:
+    reports = async_broker.queue("reports")
+    async with async_broker.gather(then=(reports, "then")) as gather:
+        for name in ("page-1", "page-2"):
+            await gather.send(orders, name, id=name)
+    await (await orders.claim())[0].ack()
+    text = await pages.text("/queue", name="reports")
+    assert "Messages that wait for others" in text
+    assert f"/message?queue=reports&id={gather.id}" in text
+    assert "page-2" in text
+    assert "Messages that wait for others" not in await pages.text("/queue", name="orders")
+    told = await pages.text("/message", queue="orders", id="page-2")
+    assert f"a child of the gather {gather.id}, whose `then` is in reports" in told

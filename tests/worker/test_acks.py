@@ -16,28 +16,25 @@ import rq_dlq
 from rq_dlq import BrokerUnavailable
 from rq_dlq._redis.awaiting.link import AsyncLink
 from rq_dlq._redis.blocking.link import Link
-from rq_dlq._scripts import Scripts
 from rq_dlq.core.settling import settle
 from rq_dlq.worker import Worker
 from rq_dlq.worker.async_settling import AsyncSettling
 from rq_dlq.worker.finished import SETTLE_WITHIN
 from rq_dlq.worker.stopping import Stop
 from rq_dlq.worker.thread_consumer import ThreadConsumer
+from tests.servers.counts import verb_of
 
 COLOURS = pytest.mark.parametrize("colour", ["def", "async def"])
 Trips = list[Any]
 
 
 @pytest.fixture
-def trips(monkeypatch: pytest.MonkeyPatch, raw: Any) -> Trips:
-    """The scripts of each round trip; a test may put "lose" at the end to lose the next reply to an ack."""
-    version = tuple(map(int, raw.info("server")["redis_version"].split(".")[:2]))
-    scripts = Scripts().for_server(version)
-    by_sha = {scripts[name].sha: name for name in scripts.names()}
+def trips(monkeypatch: pytest.MonkeyPatch) -> Trips:
+    """The verbs of each round trip; a test may put "lose" at the end to lose the next reply to an ack."""
     seen: Trips = []
 
     def note(commands: list[Any]) -> None:
-        names = [by_sha[word] for command in commands for word in command[1:2] if word in by_sha]
+        names = [verb for command in commands if (verb := verb_of(command))]
         if "lose" in seen and "ack" in names:
             seen.remove("lose")
             message = "the reply was lost"

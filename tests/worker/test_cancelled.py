@@ -96,8 +96,8 @@ def test_what_it_claimed_ahead_does_not_begin(
     with working(broker):
         wait_until(lambda: 20 in begun and queue.explain("21").place == "leased")
         assert queue.cancel("21") == "cancelled"
-        assert raw.zcard(f"rq:{{{name}}}:seats") == 1
-        wait_until(lambda: raw.zcard(f"rq:{{{name}}}:seats") == 0, 20)
+        assert raw.zcard(f"rq:{{{name}}}:seated") == 1
+        wait_until(lambda: raw.zcard(f"rq:{{{name}}}:seated") == 0, 20)
         assert not go_on.is_set()
         go_on.set()
         wait_until(lambda: queue.stats().totals["acked"] == 99)

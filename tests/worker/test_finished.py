@@ -18,6 +18,8 @@ from rq_dlq._redis.awaiting import own as own_awaiting
 from rq_dlq._redis.blocking import link as blocking
 from rq_dlq._redis.blocking import own as own_blocking
 from rq_dlq.worker import Worker
+from rq_dlq.worker.async_consumer import AsyncConsumer
+from rq_dlq.worker.consumer import Consumer
 from rq_dlq.worker.finished import MOST, Finished
 from tests.each import each
 from tests.worker.test_acks import COLOURS, handle
@@ -82,6 +84,93 @@ def drained(server: str, way: tuple[str, int, float], end: Callable[[str], None]
         worker = Worker(broker, until="empty")
         worker.run()
     return dict(worker.tally.counts)
+
+
+async def some_wait(number: int) -> None:
+    """The first call waits: so each of the others has a task of its own."""
+    if number % 10 == 0:
+        await asyncio.sleep(0.01)
+
+
+class Together:
+    """Calls that fail at the same time, as when a connection breaks."""
+
+    def __init__(self) -> None:
+        self._waiting = list[asyncio.Future[None]]()
+
+    async def __call__(self, _: int) -> None:
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.call_later(0.05, self._fail)
+        self._waiting.append(loop.create_future())
+        await self._waiting[-1]
+
+    def _fail(self) -> None:
+        while self._waiting:
+            self._waiting.pop().set_exception(ConnectionError("broken"))
+
+
+async def sleeps(_: int) -> None:
+    await asyncio.sleep(60)
+
+
+@each("way", [some_wait, Together(), sleeps])
+def test_async_calls_that_end_in_one_iteration_are_few(
+    way: Callable[[int], Any], server: str, raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without waiting, or by the error or the timeout of all."""
+    be_patient(monkeypatch)
+    raw.flushall()
+    waiting, calls = Waiting(monkeypatch), itertools.count()
+    with rq_dlq.Broker(f"unix://{server}") as broker:
+        queue = broker.queue("a", redelivery={"max_redeliveries": 0})
+
+        @queue.handler(concurrency=200, timeout=0.1 if way is sleeps else None)
+        async def handle(_: Any) -> None:
+            try:
+                await way(next(calls))
+            finally:
+                waiting.one_more()
+
+        queue.send_many(range(600))
+        worker = Worker(broker, until="empty")
+        worker.run()
+    assert worker.tally.counts == {"acked" if way is some_wait else "dead": 600}
+    assert waiting.most <= MOST
+
+
+def test_the_workers_thread_settles_only_what_ended_long_ago(
+    broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not before it has a connection: until then it counts."""
+    consumers, left, at_connecting = list[AsyncConsumer](), list[int](), list[int]()
+
+    def start(consumer: AsyncConsumer) -> None:
+        consumers.append(consumer)
+        Consumer.start(consumer)
+
+    def connected(link: Any) -> Any:
+        if consumers:
+            at_connecting.append(consumers[0].left["ack"])
+        return connect(link)
+
+    connect = blocking.Link._connected
+    monkeypatch.setattr(AsyncConsumer, "start", start)
+    monkeypatch.setattr(blocking.Link, "_connected", connected)
+
+    async def handle(number: int) -> None:
+        if number == 4:
+            for after in (60, -1):
+                monkeypatch.setattr("rq_dlq.worker.async_consumer.STUCK_AFTER", after)
+                consumers[0]._tending.close()
+                consumers[0].tend()
+                left.append(consumers[0].left["ack"])
+
+    broker.queue("a").handler(concurrency=10)(handle)
+    broker.queue("a").send_many(range(5))
+    Worker(broker, until="empty").run()
+    assert left == [4, 0]
+    assert at_connecting == [4]
 
 
 class Unsent:

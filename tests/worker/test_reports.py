@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import socket
 import threading
 from importlib import import_module
@@ -112,9 +113,9 @@ def test_a_worker_without_the_right_works_and_says_so_once(
     broker: rq_dlq.Broker, server: str, working: Working, caplog: Any
 ) -> None:
     with redis.Redis(unix_socket_path=server) as raw:
-        granted = rules_of("consumer", raw, "orders")
-        rules = [rule for rule in granted if rule != "~rq:processes"]
-        assert len(rules) == len(granted) - 1
+        granted = " ".join(rules_of("consumer", raw, "orders"))
+        rules = re.sub(r" \(~rq:processes [^)]*\)| ~rq:processes(?= )", "", granted).split()
+        assert len(rules) < len(granted.split())
         raw.execute_command("ACL", "SETUSER", "joe", *rules, ">secret")
         try:
             with rq_dlq.Broker(f"unix://joe:secret@{server}") as joe:

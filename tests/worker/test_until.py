@@ -142,9 +142,9 @@ def test_to_wait_for_the_end_is_no_storm(
     raw.config_resetstat()
     with working(broker, until="drained"):
         wait_until(lambda: calls(raw, "blpop") >= rounds)
-        scripts = calls(raw, "evalsha")
+        verbs = calls(raw, "evalsha")
         theirs.ack()
-    assert scripts < 8 * rounds
+    assert verbs < 8 * rounds
 
 
 @COLOURS

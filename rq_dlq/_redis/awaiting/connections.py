@@ -25,8 +25,9 @@ from rq_dlq._redis.errors import (
     refusal,
     unavailable,
 )
-from rq_dlq._redis.exchange import exchange, perform
+from rq_dlq._redis.exchange import exchange, failure, perform
 from rq_dlq._redis.guard import Guard
+from rq_dlq._redis.loading import for_server, runs_otherwise
 from rq_dlq._redis.pools import AWAITING, hasty, pool_of
 from rq_dlq._redis.retries import FAIL_FAST, ONE_TRY, Retries
 from rq_dlq._redis.tries import Tries
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 
     from rq_dlq._redis.exchange import Exchange
     from rq_dlq._redis.waiting import Waiting
-    from rq_dlq._scripts import Scripts
+    from rq_dlq._scripts import Joined
+    from rq_dlq._scripts.verb import Verbs
     from rq_dlq.core.steps.step import Step, Steps
 
 R = TypeVar("R")
@@ -51,7 +53,7 @@ class AsyncConnections:
 
     Args:
         url: the URL of Redis; if a pool is passed, the name of the server in error messages.
-        scripts: the Lua files.
+        verbs: all verbs.
         retries: how long a call is repeated while Redis does not answer.
         pool: a redis-py connection pool to use instead of the URL.
         revive: called before a call is repeated; it restarts an embedded server that has died.
@@ -62,13 +64,13 @@ class AsyncConnections:
     def __init__(
         self,
         url: str,
-        scripts: Scripts,
+        verbs: Joined,
         retries: Retries = FAIL_FAST,
         pool: Any = None,
         revive: Callable[[], object] | None = None,
     ) -> None:
         self._url = url
-        self.scripts = scripts
+        self.verbs: Verbs = verbs
         self._revive = revive
         make = partial(pool_of, url, AWAITING) if pool is None else lambda: pool
         self.use(AsyncLink(make, ours=pool is None), retries)
@@ -81,6 +83,10 @@ class AsyncConnections:
         self._patience = retries.through_failover() if replaced else retries
         self._timeout = self.pool.connection_kwargs.get("socket_timeout")
         self._retries = self._patience.settings()
+
+    def fit(self, version: tuple[int, ...]) -> None:
+        """Run the verbs as a server of this version can."""
+        self.verbs = for_server(self.verbs, version)
 
     @property
     def pool(self) -> Any:
@@ -175,20 +181,20 @@ class AsyncConnections:
         await sleep(1000 * seconds, self._patience.until)
 
     async def _once(self, step: Step, *, repeated: bool) -> Any:
-        if isinstance(step, Call) and step.script in self._proven:  # the usual case, without generators
-            command = step.command(self.scripts)
+        if isinstance(step, Call) and step.verb in self._proven:  # the usual case, without generators
+            command = step.command(self.verbs)
             (reply,) = await self._talk([command])
             if not isinstance(reply, Exception):
                 return step.read(reply, repeated)
-            if not isinstance(reply, exceptions.NoScriptError):
-                raise refusal(reply, command)
+            if not runs_otherwise(self.verbs, reply, command):
+                raise failure(reply, command, self.verbs)
         if isinstance(step, Batch) and step.apart and isinstance(self._link, AsyncNodes):
             return await self._apart(step, self._link, repeated=repeated)
-        if isinstance(step, Batch) and all(call.script in self._proven for call in step.calls):
-            talk = exchange(step.calls, self.scripts, repeated=repeated)
+        if isinstance(step, Batch) and all(call.verb in self._proven for call in step.calls):
+            talk = exchange(step.calls, self.verbs, repeated=repeated)
         else:
-            await self._link.prove(step, self.scripts)
-            talk = perform(step, self.scripts, repeated=repeated, timeout=self._timeout)
+            await self._link.prove(step, self.verbs)
+            talk = perform(step, self.verbs, repeated=repeated, timeout=self._timeout)
         commands = next(talk)
         while True:
             replies = await self._talk(commands)
@@ -199,8 +205,8 @@ class AsyncConnections:
 
     async def _apart(self, step: Batch, nodes: AsyncNodes, *, repeated: bool) -> list[Any]:
         """Run a batch on the nodes that can be reached; the results of the other calls are errors."""
-        await nodes.prove(step, self.scripts)
-        talk = exchange(step.calls, self.scripts, repeated=repeated, apart=True)
+        await nodes.prove(step, self.verbs)
+        talk = exchange(step.calls, self.verbs, repeated=repeated, apart=True)
         commands = next(talk)
         while True:
             replies = await nodes.talk(commands, apart=True)
@@ -229,7 +235,7 @@ class AsyncConnections:
 
     def guard_by(self, check: Callable[[], Steps[object]]) -> None:
         """Run these steps again before a server accepts messages; see `Guard`."""
-        self._link.guard_by(Guard(check, self.scripts))
+        self._link.guard_by(Guard(check, self.verbs))
 
     async def route(self) -> None:
         """If the server is a node of a cluster, route each call to the node of its queue."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rq_dlq._redis.cluster import Node
     from rq_dlq._redis.exchange import Commands, Exchange
     from rq_dlq._redis.guard import Guard
-    from rq_dlq._scripts import Scripts
+    from rq_dlq._scripts.verb import Verbs
     from rq_dlq.core.steps.step import Step
 
 PING = packed((b"PING",))
@@ -126,10 +126,10 @@ class AsyncLink:
         """Take back a connection that this error has made unusable."""
         await self._drop(connection, error)
 
-    async def prove(self, step: Step, scripts: Scripts) -> None:
+    async def prove(self, step: Step, verbs: Verbs) -> None:
         """Check once whether the user has all rights for a step."""
         if unproven := self.rights.unproven(step):
-            await self.alone(self.rights.proof(unproven, scripts))
+            await self.alone(self.rights.proof(unproven, verbs))
 
     def forget_rights(self) -> None:
         """Check the rights again before the next step."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rq_dlq._redis.awaiting.link import AsyncLink
     from rq_dlq._redis.exchange import Commands, Exchange
     from rq_dlq._redis.guard import Guard
-    from rq_dlq._scripts import Scripts
+    from rq_dlq._scripts.verb import Verbs
     from rq_dlq.core.steps.step import Step
 
 
@@ -25,7 +25,7 @@ class AsyncNodes:
         link: the link to any node.
     """
 
-    proven = frozenset[str]()  # the rights for a script are never proven on all nodes
+    proven = frozenset[str]()  # the rights for a verb are never proven on all nodes
 
     def __init__(self, link: AsyncLink) -> None:
         self.cluster = Cluster(seed_of(link.pool))
@@ -78,16 +78,16 @@ class AsyncNodes:
         self.cluster.failures.forget(node)
         return result
 
-    async def prove(self, step: Step, scripts: Scripts) -> None:
+    async def prove(self, step: Step, verbs: Verbs) -> None:
         """Check the rights on each node of a step, once: each node has its own users."""
         if self.cluster.suspect is not None:
             await self._run(self.cluster.look())
-        for node, share in shares(self.cluster, step, scripts).items():
+        for node, share in shares(self.cluster, step, verbs).items():
             apart = isinstance(step, Batch) and step.apart
             if apart and self.cluster.rests(node):
                 continue  # it gets no calls either
             try:
-                await self.link(node).prove(share, scripts)
+                await self.link(node).prove(share, verbs)
             except TRANSIENT as error:
                 self.cluster.note_failure(node, error)
                 if not apart:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rq_dlq._redis.cluster import Node
     from rq_dlq._redis.exchange import Commands, Exchange
     from rq_dlq._redis.guard import Guard
-    from rq_dlq._scripts import Scripts
+    from rq_dlq._scripts.verb import Verbs
     from rq_dlq.core.steps.step import Step
 
 PING = packed((b"PING",))
@@ -127,10 +127,10 @@ class Link:
         """Take back a connection that this error has made unusable."""
         self._drop(connection, error)
 
-    def prove(self, step: Step, scripts: Scripts) -> None:
+    def prove(self, step: Step, verbs: Verbs) -> None:
         """Check once whether the user has all rights for a step."""
         if unproven := self.rights.unproven(step):
-            self.alone(self.rights.proof(unproven, scripts))
+            self.alone(self.rights.proof(unproven, verbs))
 
     def forget_rights(self) -> None:
         """Check the rights again before the next step."""

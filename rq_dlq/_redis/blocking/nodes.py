@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rq_dlq._redis.blocking.link import Link
     from rq_dlq._redis.exchange import Commands, Exchange
     from rq_dlq._redis.guard import Guard
-    from rq_dlq._scripts import Scripts
+    from rq_dlq._scripts.verb import Verbs
     from rq_dlq.core.steps.step import Step
 
 
@@ -26,7 +26,7 @@ class Nodes:
         link: the link to any node.
     """
 
-    proven = frozenset[str]()  # the rights for a script are never proven on all nodes
+    proven = frozenset[str]()  # the rights for a verb are never proven on all nodes
 
     def __init__(self, link: Link) -> None:
         self.cluster = Cluster(seed_of(link.pool))
@@ -79,16 +79,16 @@ class Nodes:
         self.cluster.failures.forget(node)
         return result
 
-    def prove(self, step: Step, scripts: Scripts) -> None:
+    def prove(self, step: Step, verbs: Verbs) -> None:
         """Check the rights on each node of a step, once: each node has its own users."""
         if self.cluster.suspect is not None:
             self._run(self.cluster.look())
-        for node, share in shares(self.cluster, step, scripts).items():
+        for node, share in shares(self.cluster, step, verbs).items():
             apart = isinstance(step, Batch) and step.apart
             if apart and self.cluster.rests(node):
                 continue  # it gets no calls either
             try:
-                self.link(node).prove(share, scripts)
+                self.link(node).prove(share, verbs)
             except TRANSIENT as error:
                 self.cluster.note_failure(node, error)
                 if not apart:

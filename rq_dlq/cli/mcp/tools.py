@@ -121,7 +121,10 @@ class Tools:
         A record has the operator, the action (purge, move, redrive, pause, delete, configure), the time and
         the number of messages. `counts` are those of a redrive: how many messages were acked, or died again.
         """
-        return _answer({"records": [asdict(record) for record in self._context.broker.audit(limit)]})
+        found = self._context.broker.audit(limit)
+        return _answer(
+            {"records": [asdict(record) | {"chosen": self._text(record.chosen)} for record in found]}
+        )
 
     def policy(self, queue: Name) -> str:
         """Show the settings of a queue (redelivery, dead letters, expiry), and where each was set."""
@@ -140,6 +143,8 @@ class Tools:
         row = _show.letter_row(message) if isinstance(message, DeadLetter) else _show.message_row(message)
         for name in ("headers", "body"):
             row[name] = self._value(row[name], message.data) if self._bodies else "not shown"
+        for name in ("key", "dependency"):
+            row[name] = self._masks.value({name: row[name]})[name]
         if "error" in row:
             row["error"] = self._text(row["error"])
         history = _show.history_rows(message)[-EVENTS:]

@@ -1,6 +1,6 @@
 """Batches: several claims under one name, by which any process can read, extend and settle them.
 
-One script must not claim 50,000 messages, so a batch is as many claims as it needs.
+One call must not claim 50,000 messages, so a batch is as many claims as it needs.
 Their tokens follow from its name, so only the name must be stored: the same name, the same messages.
 """
 
@@ -16,6 +16,7 @@ from rq_dlq.core.batches import calls
 from rq_dlq.core.batches.renewal import PAGE, Renewal
 from rq_dlq.core.claiming import calls as claiming_calls
 from rq_dlq.core.claiming.claim import patiently
+from rq_dlq.core.gathers.carrying import carry_ended
 from rq_dlq.core.opening import open_to_drain
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.pages.calls import Page
@@ -29,6 +30,7 @@ from rq_dlq.values.wanted import ALL
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.replies import Word
     from rq_dlq.values.wanted import Wanted
 
 CLAIM = 500  # messages in one claim of a batch: about 2 ms of Redis
@@ -112,7 +114,7 @@ def claim_batch(
 
     def once(
         patience: int, *, alarmed: bool, thorough: bool
-    ) -> Steps[tuple[claiming_calls.Claimed | None, int]]:
+    ) -> Steps[tuple[claiming_calls.Claimed | None, int | Word]]:
         token = token_of(name, queue.keys.family, len(sizes))
         claimed: claiming_calls.Claimed = yield claiming_calls.claim(
             queue.keys,
@@ -129,6 +131,8 @@ def claim_batch(
             answer="count",
         )
         yield from renewal.note(queue.keys, token, claimed)
+        if claimed.gathered:
+            yield from carry_ended(queue, claimed.now)
         return claimed if claimed.messages else None, claimed.wait
 
     while sum(sizes) < limit and got < size:
@@ -189,7 +193,7 @@ def sizes_of(keys: QueueKeys, tokens: Sequence[str]) -> Steps[list[int]]:
 def read_claim(keys: QueueKeys, token: str, first: int, limit: int, wanted: Wanted = ALL) -> Steps[Page]:
     """Read the messages that a claim still holds, of `limit` messages from the `first` on.
 
-    This takes no script. The record and the history of a message do not change while a claim holds it, and
+    This takes no call. The record and the history of a message do not change while a claim holds it, and
     the states are read last: a message that is held then was held before. They are read again after the
     histories, which few messages have. If neither is wanted, the claim's counter is read last instead: it
     nearly always shows that nothing was settled. No command reads more than the claim was given: about half
@@ -227,7 +231,7 @@ def read_claim(keys: QueueKeys, token: str, first: int, limit: int, wanted: Want
 
 
 def _mark(token: str) -> bytes:
-    """What a state has while this token holds its message, as in lua/lib/holds."""
+    """What a state has while this token holds its message, as in lua/state.lua, holds."""
     return f" +{token} ".encode()
 
 
@@ -240,11 +244,15 @@ def extend_batch(keys: QueueKeys, tokens: Sequence[str], lease: int) -> Steps[li
     return over
 
 
-def ack_batch(keys: QueueKeys, tokens: Sequence[str]) -> Steps[int]:
-    """Ack all that the batch still holds; returns how many. It can be repeated."""
+def ack_batch(keys: QueueKeys, tokens: Sequence[str], messages: int = 0) -> Steps[int]:
+    """Ack all that the batch still holds; returns how many. It can be repeated.
+
+    Args:
+        messages: how many it has; 0: not known.
+    """
     acked = 0
     for window in chunks(tokens, WINDOW):
-        acked += sum((yield Batch([calls.ack_claim(keys, token) for token in window])))
+        acked += sum((yield Batch([calls.ack_claim(keys, token, messages) for token in window])))
     return acked
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 from rq_dlq import _keys
 from rq_dlq.core.steps.call import Argument, Call, Command
+from rq_dlq.core.steps.replies import Word, one_of
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
 
+_REFUSED: Final = one_of(Word.OVERTAKEN)
+_TRUTHS: Final = {0: False, 1: True}
 _REMEMBERED = 30 * 24 * 3600 * 1000  # milliseconds that an idle query is remembered
 
 
@@ -24,9 +27,14 @@ def extend_claim(keys: QueueKeys, tokens: Sequence[str], *, lease: int) -> Call[
     return Call("extend_claim", keys, {"lease": lease}, tokens, _read_truths)
 
 
-def ack_claim(keys: QueueKeys, token: str) -> Call[int]:
-    """Ack all that a claim still holds. Reads as how many."""
-    return Call("ack_claim", keys, {"token": token}, (), int)
+def ack_claim(keys: QueueKeys, token: str, batch: int = 0) -> Call[int]:
+    """Ack all that a claim still holds. Reads as how many.
+
+    Args:
+        batch: how many messages its batch has: when a dependency comes back, twice as many are let in; 0:
+            not known.
+    """
+    return Call("ack_claim", keys, {"token": token, "batch": batch}, (), int)
 
 
 def divide_claim(keys: QueueKeys, token: str, *, to: str, keep: int) -> Call[int]:
@@ -83,7 +91,7 @@ class Noted(NamedTuple):
     """The progress of a query.
 
     Attributes:
-        batch: the last batch that is done; -1: another run has begun the one to note.
+        batch: the last batch that is done.
         suspected: how many messages, the first in the queue, have one that makes batches fail; 0: unknown.
     """
 
@@ -93,13 +101,16 @@ class Noted(NamedTuple):
 
 def note_batch(
     keys: QueueKeys, query: str, *, field: Literal["done", "half"], batch: int, run: str = ""
-) -> Call[Noted]:
-    """Note the progress of a query (`note_done`, `note_half`), which never goes back."""
+) -> Call[Noted | Word]:
+    """Note the progress of a query (`note_done`, `note_half`), which never goes back.
+
+    Reads as OVERTAKEN if another run has begun the batch.
+    """
     args: dict[str, Argument] = {"field": field, "batch": batch, "run": run, "remembered": _REMEMBERED}
-    return Call("note_batch", _stream(keys, query), args, (), Noted._make)
+    return Call("note_batch", _stream(keys, query), args, (), _read_noted)
 
 
-def note_done(keys: QueueKeys, query: str, batch: int, *, run: str = "") -> Call[Noted]:
+def note_done(keys: QueueKeys, query: str, batch: int, *, run: str = "") -> Call[Noted | Word]:
     """Note that a batch, and all before it, are done.
 
     Args:
@@ -108,7 +119,7 @@ def note_done(keys: QueueKeys, query: str, batch: int, *, run: str = "") -> Call
     return note_batch(keys, query, field="done", batch=batch, run=run)
 
 
-def note_half(keys: QueueKeys, query: str, batch: int) -> Call[Noted]:
+def note_half(keys: QueueKeys, query: str, batch: int) -> Call[Noted | Word]:
     """Note that a batch is the parked half of the one before it, which failed too often."""
     return note_batch(keys, query, field="half", batch=batch)
 
@@ -119,6 +130,9 @@ class Progress(NamedTuple):
     Attributes:
         done: the last batch that is done; None: the query is unknown.
         held: how many messages the last batch that was planned must hold until it is acked.
+        epoch: how many messages it was planned with, together with those of the query's other queues; 0:
+            unknown.
+        rows: how many it was planned with.
         poisoned: how many messages died in a row, each alone in its batch.
         alone: how often a message has begun as the only one of its batch, and its id; empty: none has since
             a batch with rows succeeded.
@@ -126,6 +140,8 @@ class Progress(NamedTuple):
 
     done: int | None
     held: int
+    epoch: int
+    rows: int
     poisoned: int
     alone: str
 
@@ -136,18 +152,21 @@ def progress(keys: QueueKeys, query: str) -> Command[Progress]:
 
 
 def _read_progress(reply: Sequence[bytes | None]) -> Progress:
-    done, held, poisoned, alone = reply
+    done, held, epoch, rows, poisoned, alone = reply
     return Progress(
         int(done) if done else None,
         int(held or 0),
+        int(epoch or 0),
+        int(rows or 0),
         int(poisoned or 0),
         (alone or b"").decode(errors="replace"),
     )
 
 
-def note_held(keys: QueueKeys, query: str, messages: int) -> Command[int]:
-    """Note how many messages the batch that is planned holds."""
-    return Command((b"HSET", keys.stream(query), b"held", messages, b"rows", messages))
+def note_held(keys: QueueKeys, query: str, messages: int, epoch: int = 0) -> Command[int]:
+    """Note how many messages the batch that is planned holds, and the query's batches of all queues."""
+    counts = (b"held", messages, b"rows", messages, b"epoch", epoch)
+    return Command((b"HSET", keys.stream(query), *counts))
 
 
 def note_suspected(keys: QueueKeys, query: str, messages: int) -> Command[int]:
@@ -175,12 +194,16 @@ def note_poisoned(keys: QueueKeys, query: str, messages: int) -> Command[int]:
     return Command((b"HSET", keys.stream(query), b"poisoned", messages))
 
 
-def _stream(keys: QueueKeys, query: str) -> _keys.NamedKeys:
-    return _keys.NamedKeys({"stream": keys.stream(query)})
+def _stream(keys: QueueKeys, query: str) -> _keys.MoreKeys:
+    return _keys.MoreKeys(keys, {"stream": keys.stream(query)})
 
 
 def _read_truths(reply: Any) -> list[bool]:
-    return [bool(n) for n in reply]
+    return [_TRUTHS[n] for n in reply]
+
+
+def _read_noted(reply: Any) -> Noted | Word:
+    return Noted._make(map(int, cast("list[int]", reply))) if isinstance(reply, list) else _REFUSED[reply]
 
 
 def _read_begun(reply: Any) -> Begun:

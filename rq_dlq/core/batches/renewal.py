@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.claiming.calls import Claimed
 
 PART = 3  # leases are renewed when a third of their time has passed
-PAGE = 500  # claims in one script that keeps them
+PAGE = 500  # claims in one call that keeps them
 
 
 class Renewal:

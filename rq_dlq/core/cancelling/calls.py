@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from rq_dlq import _keys
-from rq_dlq.core.steps.call import Argument, Call, Command, Held, Sender
+from rq_dlq.core.steps.call import Argument, Call, Command, Held, Sender, whole
+from rq_dlq.core.steps.replies import Word, one_of
 from rq_dlq.values.codec import NO_JSON
 
+_OUTCOME: Final = one_of(
+    Word.CANCELLED, Word.DEAD, Word.EXPIRED, Word.BATCH, Word.LATER, Word.ACKED, Word.UNKNOWN
+)  # fmt: skip
 KEPT = 60_000  # milliseconds that a notice waits for its worker
 MOST = 1_000  # notices that wait for one
 
@@ -20,13 +24,13 @@ class Found(NamedTuple):
     """The result of a cancel.
 
     Attributes:
-        word: cancelled, dead, expired, batch, later, acked or unknown (lua/cancel.lua).
+        word: CANCELLED, DEAD, EXPIRED, BATCH, LATER, ACKED or UNKNOWN.
         birth: of the send that this is about; 0: unknown.
         token: the token of a leased message; empty: it was not leased.
         holder: its consumer, as JSON.
     """
 
-    word: str
+    word: Word
     birth: int
     token: str
     holder: str
@@ -48,8 +52,8 @@ def cancel(sender: Sender, *, id: str, act: str = "", birth: int = 0) -> Call[Fo
     """
 
     def read(reply: Any) -> Found:
-        word, birth, token, holder = (cell.decode(errors="replace") for cell in reply)
-        return Found(word, int(birth), token, holder)
+        word, birth, token, holder = whole(reply, 4)
+        return Found(_OUTCOME[word], int(birth), token.decode(), holder.decode(errors="replace"))
 
     args: dict[str, Argument] = {"number": sender.number, "id": id, "act": act, "meant": birth}
     return Call("cancel", sender.keys, args, (), read)

@@ -12,8 +12,9 @@ from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.core.queues.who import name_of
 from rq_dlq.core.steps import senders
 from rq_dlq.core.steps.driving import unrepeated
+from rq_dlq.core.steps.replies import ERRORS, Word
 from rq_dlq.core.steps.step import Batch
-from rq_dlq.errors import BrokerRefused, BrokerUnavailable, InvalidInput
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable
 from rq_dlq.values.cancelled import Cancelled
 from rq_dlq.values.later import upgrade
 from rq_dlq.values.names import check_id
@@ -39,10 +40,10 @@ def cancel(queue: QueueState[Any], message_id: str, *, by: str | None = None) ->
     found = yield from senders.once(
         queue.senders, queue.keys, calls.cancel, id=message_id, act=act, birth=birth_meant(message_id)
     )
-    if found.word == "later":
+    if found.word is Word.LATER:
         raise upgrade(f"message {message_id} of {queue.name!r}", "")
-    if found.word == "batch":
-        raise InvalidInput(
+    if found.word is Word.BATCH:
+        raise ERRORS[found.word](
             f"message {message_id} is in a Spark batch, which is settled as a whole: it was not cancelled. "
             "Stop the query first, or wait until the batch ends"
         )
@@ -51,7 +52,7 @@ def cancel(queue: QueueState[Any], message_id: str, *, by: str | None = None) ->
             held = (str(message_id), found.token)  # plain text, even for an id that a send returned
             notice = calls.Notice(queue.name, held)
             yield from unrepeated(_tell(queue.keys.namespace, name_of(found.holder), notice))
-    return Cancelled(found.word, found.birth or None)
+    return Cancelled(found.word.value, found.birth or None)
 
 
 def _tell(namespace: str, process: str, notice: calls.Notice) -> Steps[None]:

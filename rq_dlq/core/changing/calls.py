@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rq_dlq import _keys
 from rq_dlq.core.pages.calls import END, START, Position, between
 from rq_dlq.core.steps.call import Argument, Call, Command, Place, Sender
+from rq_dlq.core.steps.replies import Word, one_of
 from rq_dlq.values.changed import Changed
 
 if TYPE_CHECKING:
@@ -40,7 +41,13 @@ class End(NamedTuple):
     leased: int
 
 
+_REFUSED: Final = one_of(Word.DELETED)
 _ENDED: Final = re.compile(rb"1 ([0-9]+)  ([0-9]+) ([0-9]+)")
+
+
+def _told(sender: Sender, act: str) -> dict[str, Argument]:
+    """The arguments that all these verbs have."""
+    return {"number": sender.number, "act": act, "plan": sender.plan}
 
 
 def redrive(
@@ -55,14 +62,7 @@ def redrive(
 ) -> Call[Changed]:
     """Redrive dead letters: these, or the oldest that died by a time. Reads as how many."""
     upto = END if before is None else Position(before, END.member)
-    args = {
-        "number": sender.number,
-        "part": place,
-        "by": by,
-        **between(START, upto, limit),
-        "act": act,
-        "plan": sender.plan,
-    }
+    args = _told(sender, act) | {"part": place, "by": by} | between(START, upto, limit)
     return Call("redrive", sender.keys, args, ids, _read_changed)
 
 
@@ -77,14 +77,7 @@ def redrive_range(
     act: str = "",
 ) -> Call[ChangedRange]:
     """Redrive the first of a range of dead letters. Reads as how many, and the next position."""
-    args = {
-        "number": sender.number,
-        "part": place,
-        "by": by,
-        **between(after, upto, limit),
-        "act": act,
-        "plan": sender.plan,
-    }
+    args = _told(sender, act) | {"part": place, "by": by} | between(after, upto, limit)
     return Call("redrive", sender.keys, args, (), _read_range)
 
 
@@ -92,13 +85,7 @@ def purge(
     sender: Sender, *, place: Place, ids: Sequence[str] = (), limit: int = 0, act: str = ""
 ) -> Call[Changed]:
     """Remove waiting messages: these, or the first. Reads as how many."""
-    args = {
-        "number": sender.number,
-        "place": place,
-        **between(START, END, limit),
-        "act": act,
-        "plan": sender.plan,
-    }
+    args = _told(sender, act) | {"place": place} | between(START, END, limit)
     return Call("purge", sender.keys, args, ids, _read_changed)
 
 
@@ -112,13 +99,7 @@ def purge_range(
     act: str = "",
 ) -> Call[ChangedRange]:
     """Remove the first of a range of waiting messages. Reads as how many, and the next position."""
-    args = {
-        "number": sender.number,
-        "place": place,
-        **between(after, upto, limit),
-        "act": act,
-        "plan": sender.plan,
-    }
+    args = _told(sender, act) | {"place": place} | between(after, upto, limit)
     return Call("purge", sender.keys, args, (), _read_range)
 
 
@@ -129,7 +110,7 @@ def _read_range(reply: Any) -> ChangedRange:
 
 
 def read_end(reply: Any) -> End:
-    """The reply of the last call of a plan (lua/lib/note_plan.lua)."""
+    """The reply of the last call of a plan (lua/choice.lua)."""
     number, later, _, leased = reply
     return End(number, int(later or 0), leased)
 
@@ -150,7 +131,7 @@ def _read_changed(reply: Any) -> Changed:
 
 def expire_now(sender: Sender, *, place: Place, ids: Sequence[str], act: str = "") -> Call[Changed]:
     """Expire these, whatever their time to live. Reads as how many."""
-    args: dict[str, Argument] = {"number": sender.number, "place": place, "act": act, "plan": sender.plan}
+    args = _told(sender, act) | {"place": place}
     return Call("expire_now", sender.keys, args, ids, _read_changed)
 
 
@@ -158,35 +139,20 @@ def dead_letter(
     sender: Sender, *, place: Place, ids: Sequence[str], by: str, cause: Cause, act: str = ""
 ) -> Call[Changed]:
     """Send these to the dead-letter queue. Reads as how many."""
-    args: dict[str, Argument] = {
-        "number": sender.number, "place": place, "by": by, "reason": cause.cells(), "act": act,
-        "plan": sender.plan,
-    }  # fmt: skip
+    args = _told(sender, act) | {"place": place, "by": by, "reason": cause.cells()}
     return Call("dead_letter", sender.keys, args, ids, _read_changed)
 
 
 def deliver_now(sender: Sender, *, ids: Sequence[str], act: str = "") -> Call[Changed]:
     """Make these scheduled messages ready. Reads as how many."""
-    return Call(
-        "deliver_now",
-        sender.keys,
-        {"number": sender.number, "act": act, "plan": sender.plan},
-        ids,
-        _read_changed,
-    )
+    return Call("deliver_now", sender.keys, _told(sender, act), ids, _read_changed)
 
 
 def prioritize(
     sender: Sender, *, place: Place, ids: Sequence[str], priority: int, act: str = ""
 ) -> Call[Changed]:
     """Change the priority of these. Reads as how many."""
-    args: dict[str, Argument] = {
-        "number": sender.number,
-        "place": place,
-        "priority": priority,
-        "act": act,
-        "plan": sender.plan,
-    }
+    args = _told(sender, act) | {"place": place, "priority": priority}
     return Call("prioritize", sender.keys, args, ids, _read_changed)
 
 
@@ -206,15 +172,14 @@ def transfer(
 
     Reads as how many, without those whose ids it already had; 0 if it was deleted since its `opening`.
     """
-    args: dict[str, Argument] = {
-        "number": sender.number,
-        "place": place,
-        "keep": int(keep),
-        "by": by,
-        "reason": cause.cells(),
-        "opening": opening,
-        "act": act,
-        "plan": sender.plan,
-    }
+    args = _told(sender, act) | {"place": place, "keep": int(keep), "by": by, "reason": cause.cells()}
+    args["opening"] = opening
     both = {**sender.keys.others, **{f"to_{name}": target[name] for name in _keys.NAMES}}
-    return Call("transfer", _keys.MoreKeys(sender.keys.queue, both), args, ids, _read_changed)
+    return Call("transfer", _keys.MoreKeys(sender.keys.queue, both), args, ids, _read_moved)
+
+
+def _read_moved(reply: Any) -> Changed:
+    if isinstance(reply, bytes):
+        _REFUSED[reply]
+        return Changed(0)
+    return _read_changed(reply)

@@ -1,6 +1,6 @@
-"""The verbs of a selection: they change messages in chunks, one script each.
+"""The verbs of a selection: they change messages in chunks, one call each.
 
-The script checks again whether a message is still where it was seen. So every verb can be stopped half-way
+The verb checks again whether a message is still where it was seen. So every verb can be stopped half-way
 and repeated; it returns how many messages it changed, and how many leased ones it left.
 """
 
@@ -77,7 +77,7 @@ def change(
     Args:
         but: the member of a view that is left alone.
         all_first: choose all before the first is changed, since a changed one could be chosen again.
-        whole: the verb writes whole records, so a script gets about half a megabyte of them.
+        whole: the verb writes whole records, so a call gets about half a megabyte of them.
         plan: the plan that it carries out; None: it has none.
     """
     done = left = 0
@@ -149,7 +149,7 @@ def change_all(
 ) -> Steps[Changed]:
     """Change all messages that are in `places` now, a chunk at a time; returns how many were changed.
 
-    The script finds them itself, so it also takes damaged messages, and rows that an interrupted script left.
+    The verb finds them itself, so it also takes damaged messages, and rows that an interrupted call left.
     Each chunk begins after the last row of the one before it. Messages of a later version are skipped, and so
     are changed messages that returned.
 

@@ -11,6 +11,7 @@ from rq_dlq.core.groups.index import indexed
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.views import members
 from rq_dlq.core.queues.who import act as act_of
+from rq_dlq.core.steps.replies import ERRORS, Word
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.failure import epoch_milliseconds, moment
@@ -43,11 +44,11 @@ def mute(
     for member in (yield from members(queue)):
         for one in (yield from _groups_of(member, name)):
             found = True
-            verdict: int = yield calls.mute(member.keys, one, upto=upto, act=act)
-            if verdict < 0:
+            did: Word = yield calls.mute(member.keys, one, upto=upto, act=act)
+            if did is Word.FULL:
                 message = f"{member.keys.family!r} has a thousand muted groups: unmute some, or purge them"
-                raise InvalidInput(message)
-            changed = changed or bool(verdict)
+                raise ERRORS[did](message)
+            changed = changed or bool(did)
     if not found:
         raise InvalidInput(f"{queue.name!r} has no group {name!r}: `groups()` lists its groups")
     return changed

@@ -1,6 +1,6 @@
 """Plans: what a verb would do, fixed when it was asked for; carried out, it does that once, and nothing more.
 
-The messages of a plan are those that were there when it was made, and have stayed (lua/lib/planned.lua). Its
+The messages of a plan are those that were there when it was made, and have stayed (lua/choice.lua). Its
 mark names the register in which the scripts note how many messages it has changed, and that it is done. So
 any number of clients may carry it out, each call may be repeated, and all of them get the same answer.
 """
@@ -39,7 +39,7 @@ Verb: TypeAlias = "Callable[..., Steps[Changed]]"
 """A verb of `changing`, with its own arguments, that takes a choice and a plan."""
 NONCE: Final = 9  # random bytes of a mark
 VALID: Final = 3_600_000  # milliseconds: as long as the register is kept after the last call
-LAST: Final = 1  # the number of all calls of a plan (lua/lib/note_plan.lua)
+LAST: Final = 1  # the number of all calls of a plan (lua/choice.lua)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from rq_dlq.core.queues.queue import check_limit, places_of
-from rq_dlq.errors import InvalidInput, UnprocessableMessage
+from rq_dlq.errors import InvalidInput
 from rq_dlq.filters import Filter
+from rq_dlq.filters._facts import Facts
 from rq_dlq.values.counts import DIED, ErrorGroup
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.failure import epoch_milliseconds, moment
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.choosing.cutoff import Cutoff
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.call import Place
+    from rq_dlq.values.masks import Masks
     from rq_dlq.values.message import Received
     from rq_dlq.values.wanted import Wanted
 
@@ -190,13 +192,18 @@ class Choice:
             needs |= STATE if self.group is None or self.indexed else STORY
         return needs
 
-    def takes(self, message: Received[Any], now: int) -> bool:
-        """Whether a message meets the conditions; `now` is the server's time in milliseconds."""
+    def takes(self, message: Received[Any], now: int, masks: Masks | None = None) -> bool:
+        """Whether a message meets the conditions.
+
+        Args:
+            now: the server's time in milliseconds.
+            masks: the conditions see the text that these leave visible; None: all of it.
+        """
         if self._of_dead_letters and not (isinstance(message, DeadLetter) and self._takes_dead(message, now)):
             return False
-        if self.key is not None and _key_in(message) != self.key:
+        if self.key is not None and Facts(message, now, masks).field("key") != self.key:
             return False
-        return self.where is None or self.where.takes(message, now)
+        return self.where is None or self.where.takes(message, now, masks)
 
     def _takes_dead(self, letter: DeadLetter[Any], now: int) -> bool:
         died = round(letter.died_at.timestamp() * 1000)
@@ -265,13 +272,6 @@ def _group_of(group: str | ErrorGroup | None) -> str | None:
 def _key_of(key: object) -> str:
     packed(key)  # raises if it cannot be one
     return str(key)
-
-
-def _key_in(message: Received[Any]) -> str | None:
-    try:
-        return message.key
-    except UnprocessableMessage:
-        return None
 
 
 def is_group(text: str) -> bool:

@@ -10,7 +10,7 @@ from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.groups.index import NEW_WITHIN, index_groups
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.steps.step import Batch
-from rq_dlq.errors import UnprocessableMessage, UpgradeRequired
+from rq_dlq.filters._facts import Facts
 from rq_dlq.values.counts import ErrorGroup, GroupCount
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.message import DeadLetter
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.call import Place
     from rq_dlq.core.steps.step import Steps
-    from rq_dlq.values.message import Received
 
 
 def count(queue: QueueState[Any], choice: Choice) -> Steps[int]:
@@ -99,15 +98,16 @@ def count_by(queue: QueueState[Any], choice: Choice, header: str) -> Steps[dict[
     reading = read(queue, choice, RECORD)
     counted: Counter[str | None] = Counter()
     while page := (yield from following(reading)):
-        counted.update(_header(message, header) for message in page.messages)
+        counted.update(_header(Facts(message, 0, queue.masks), header) for message in page.messages)
     return dict(counted.most_common())
 
 
-def _header(message: Received[Any], name: str) -> str | None:
-    try:
-        return message.headers.get(name, getattr(message, name) if name in {"key", "dependency"} else None)
-    except (UnprocessableMessage, UpgradeRequired):
-        return None
+def _header(facts: Facts, name: str) -> str | None:
+    found = facts.headers.get(name)
+    if found is not None or name not in {"key", "dependency"}:
+        return found
+    value = facts.field(name)
+    return value if isinstance(value, str) else None
 
 
 def groups(

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from rq_dlq.values.wanted import Wanted
 
 DIED: Final = {"dead", "expired"}
-_LATEST: Final = 1 << 42  # no score is a later time (lua/lib/state.lua)
+_LATEST: Final = 1 << 42  # no score is a later time (lua/state.lua)
 _ARRIVED: Final = re.compile(rb"(?:^|\n)(?:redriven|moved|copied)\t([0-9]+)")
 _RETURNED: Final = re.compile(rb" returned=([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Cutoff:
-    """The moment of a plan in one queue (lua/lib/planned.lua).
+    """The moment of a plan in one queue (lua/choice.lua).
 
     Attributes:
         at: by the server's clock, milliseconds; not before the last death.

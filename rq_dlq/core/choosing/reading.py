@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 logger = logging.getLogger("rq_dlq")
 LISTS = 50  # claims whose lists of ids are read in one round trip: about 1 MB
-_LAST_MEMBER = b"\xff"  # after every member of an index, which begin with lower bytes (lua/lib/order.lua)
+_LAST_MEMBER = b"\xff"  # after every member of an index, which begin with lower bytes (lua/order.lua)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def _taken(page: Found, choice: Choice, now: int) -> Sequence[Row]:
     if not choice.conditional:
         return page.rows
     pairs = zip(page.rows, page.messages, strict=True)
-    return [row for row, message in pairs if choice.takes(message, now)]
+    return [row for row, message in pairs if choice.takes(message, now, page.queue.masks)]
 
 
 def _readable(rows: Sequence[Row], name: str) -> Sequence[Row]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.replies import Word
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.leased import Leased
 
@@ -23,7 +24,7 @@ D = TypeVar("D", bound="Leased[Any]")
 class ClaimOwn(Protocol[D]):
     """Claims up to `count` messages that were sent to the queue, as `Once` does."""
 
-    def __call__(self, count: int, /, patience: int, *, alarmed: bool) -> Steps[tuple[list[D], int]]:
+    def __call__(self, count: int, /, patience: int, *, alarmed: bool) -> Steps[tuple[list[D], int | Word]]:
         """Claim once."""
         ...
 
@@ -37,7 +38,7 @@ def claim_by_turns(
     *,
     alarmed: bool,
     waits: bool,
-) -> Steps[tuple[list[D], int]]:
+) -> Steps[tuple[list[D], int | Word]]:
     """Claim once, as `Once` does. Each token names the queue of its message.
 
     Args:
@@ -47,7 +48,7 @@ def claim_by_turns(
     first_letters = queue.seen.turn and not alarmed  # the client that has the alarm checks the queue
     queue.seen.turn = not queue.seen.turn
     found: list[D] = []
-    wait_for = 0
+    wait_for: int | Word = 0
     try:
         if first_letters:
             found += yield from claim_letters(queue, claim_one, count)
@@ -60,7 +61,7 @@ def claim_by_turns(
             found += yield from claim_letters(queue, claim_one, count - len(found))
         if not found and not waits:
             found += yield from claim_letters(queue, claim_one, count, thorough=True)
-        if found and wait_for > 0:  # it has the alarm, and does not wait
+        if found and isinstance(wait_for, int) and wait_for:  # it has the alarm, and does not wait
             found += (yield from claim_own(count - len(found), 0, alarmed=True))[0]
     except BaseException:
         keep_for_next(queue, found)

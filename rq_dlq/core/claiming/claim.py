@@ -9,13 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from rq_dlq.core.claiming.by_turns import claim_by_turns
-from rq_dlq.core.claiming.calls import DELETED, ONLY_SUSPECTS, Claimed, Suspects
+from rq_dlq.core.claiming.calls import Claimed, Suspects
 from rq_dlq.core.claiming.calls import claim as claim_call
 from rq_dlq.core.claiming.from_view import claim_view
 from rq_dlq.core.claiming.passing_on import pass_on
+from rq_dlq.core.gathers.carrying import carry_ended
 from rq_dlq.core.opening import open_to_drain
 from rq_dlq.core.queues.queue import forget
 from rq_dlq.core.settling.settle import poison, release
+from rq_dlq.core.steps.replies import Word
 from rq_dlq.core.steps.step import MAX_BLOCK, Steps, Wait, seed
 from rq_dlq.errors import UnfitMessage, UnprocessableMessage
 from rq_dlq.values.leased import Lease, read_bodies
@@ -49,7 +51,7 @@ class Once(Protocol[C_co]):
         thorough: lapsed leases are swept first.
     """
 
-    def __call__(self, patience: int, /, *, alarmed: bool, thorough: bool) -> Steps[tuple[C_co, int]]:
+    def __call__(self, patience: int, /, *, alarmed: bool, thorough: bool) -> Steps[tuple[C_co, int | Word]]:
         """Claim once."""
         ...
 
@@ -99,7 +101,9 @@ def claim(
     """
     held_for = queue.lease if lease is None else lease
 
-    def claim_own(number: int, patience: int, *, alarmed: bool, thorough: bool) -> Steps[tuple[list[D], int]]:
+    def claim_own(
+        number: int, patience: int, *, alarmed: bool, thorough: bool
+    ) -> Steps[tuple[list[D], int | Word]]:
         return _claim_once(
             queue, make, number, held_for, patience, alarmed=alarmed, thorough=thorough,
             permit=permit, undecodable=undecodable,
@@ -108,7 +112,7 @@ def claim(
     def claim_one(member: QueueState[Any], number: int) -> Steps[list[D]]:
         return patiently(member, partial(_claim_once, member, make, number, held_for), 0, stopped)
 
-    def once(patience: int, *, alarmed: bool, thorough: bool) -> Steps[tuple[list[D], int]]:
+    def once(patience: int, *, alarmed: bool, thorough: bool) -> Steps[tuple[list[D], int | Word]]:
         if queue.opened and not queue.shows_letters:  # nearly always: one generator less
             return claim_own(count, patience, alarmed=alarmed, thorough=thorough)
         own = partial(claim_own, thorough=thorough)
@@ -129,13 +133,13 @@ def claim(
 
 def _open_first(
     queue: QueueState[Any],
-    claim_own: Callable[[], Steps[tuple[list[D], int]]],
-    by_turns: Callable[[], Steps[tuple[list[D], int]]],
-) -> Steps[tuple[list[D], int]]:
+    claim_own: Callable[[], Steps[tuple[list[D], int | Word]]],
+    by_turns: Callable[[], Steps[tuple[list[D], int | Word]]],
+) -> Steps[tuple[list[D], int | Word]]:
     """Open the queue, which shows whether its name also has dead letters of others; then claim once."""
     yield from open_to_drain(queue)
     if queue.view:
-        return [], DELETED
+        return [], Word.DELETED
     return (yield from by_turns() if queue.also_letters else claim_own())
 
 
@@ -157,15 +161,19 @@ def patiently(
         stops = stopped()
         patience = 0 if stops else max(0, min(left, MAX_BLOCK))
         claimed, wait_for = yield from once(patience, alarmed=alarmed, thorough=rounds > 0)
-        if claimed or wait_for in {ONLY_SUSPECTS, DELETED} or (patience == 0 and (wait_for != 0 or stops)):
+        if (
+            claimed
+            or wait_for in {Word.SUSPECTS, Word.DELETED}
+            or (patience == 0 and (wait_for != 0 or stops))
+        ):
             return claimed
         if wait_for == 0:
             rounds -= 1
             if rounds == ROUNDS - MOST_ROUNDS:
                 return claimed
             continue
-        alarmed = wait_for > 0
-        pause = patience if wait_for < 0 else min(wait_for, patience)
+        alarmed = isinstance(wait_for, int)
+        pause = min(wait_for, patience) if isinstance(wait_for, int) else patience
         left -= yield Wait(queue.keys["wake"] if queue.part == "live" else queue.keys.silent, max(1, pause))
 
 
@@ -180,12 +188,11 @@ def _claim_once(
     thorough: bool,
     permit: Permit | None = None,
     undecodable: Undecodable[D] | None = None,
-) -> Steps[tuple[list[D], int]]:
+) -> Steps[tuple[list[D], int | Word]]:
     """Claim once: the messages that decode and, as `Claimed.wait`, when to claim again."""
     token, resumed = _token(queue)
     suspects: Suspects = "all"
-    if queue.part != "live":
-        permit = None  # failures of dead letters are not charged
+    permit = permit if queue.part == "live" else None  # failures of dead letters are not charged
     if permit is not None:
         suspects = "alone" if permit.take() else "none"
     try:
@@ -210,17 +217,19 @@ def _claim_once(
             good = yield from _decodable(queue, deliveries, undecodable)
         if resumed:
             good = yield from _fitting(queue, good, count, suspects=permit is None)
+        if claimed.gathered:
+            yield from carry_ended(queue, claimed.now)
         if permit is not None:
             suspect = good[0] if len(good) == 1 and good[0].lapsed else None
-            permit.note(suspect, passed=claimed.wait == ONLY_SUSPECTS)
+            permit.note(suspect, passed=claimed.wait is Word.SUSPECTS)
     except BaseException:
         if permit is not None:
             permit.note(None)
         queue.indeterminate_claims.note(token)  # the next claim resumes it
         raise
-    if claimed.wait == DELETED:
+    if claimed.wait is Word.DELETED:
         forget(queue)
-    return good, 0 if deliveries or claimed.wait == DELETED else claimed.wait
+    return good, 0 if deliveries or claimed.wait is Word.DELETED else claimed.wait
 
 
 def _token(queue: QueueState[Any]) -> tuple[str, bool]:

@@ -1,6 +1,6 @@
 """Claiming from a view: the oldest dead letters first, whichever queue has them.
 
-The members of a view share no hash tag, so no script can keep an index of all their dead letters. Instead a
+The members of a view share no hash tag, so no call can keep an index of all their dead letters. Instead a
 client checks the members in turn, a bounded number per second, and remembers which of them have any.
 """
 

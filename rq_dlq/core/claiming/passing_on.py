@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def pass_on(queue: QueueState[Any], delivery: Leased[Any], error: UnfitMessage) -> Steps[Settlement]:
     """Pass on a message that this program does not accept; a dead letter is kept, and rests.
 
-    The script decides, by the marks of the live workers. It cannot read their reports, which lie elsewhere in
+    The verb decides, by the marks of the live workers. It cannot read their reports, which lie elsewhere in
     a cluster, so they are read just before.
     """
     held = [delivery._held]

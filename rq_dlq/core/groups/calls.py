@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rq_dlq.core.pages.calls import END, Position
 from rq_dlq.core.steps.call import Call, Command
+from rq_dlq.core.steps.replies import Word, one_of
 from rq_dlq.values.message import Row
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
 
 _TIME = 6  # bytes
+_MUTED: Final = one_of(Word.DONE, Word.UNCHANGED, Word.FULL)
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group as the script counts it; times are milliseconds.
+    """A group as the verb counts it; times are milliseconds.
 
     Attributes:
         name: the fingerprint, or its replacement.
@@ -107,16 +109,16 @@ def _read_muted(text: bytes | None) -> tuple[int, int] | None:
     return (int(words[0]), int(words[1])) if [word.isdigit() for word in words] == [True, True] else None
 
 
-def mute(keys: QueueKeys, name: str, *, upto: int | None, act: str = "") -> Call[int]:
+def mute(keys: QueueKeys, name: str, *, upto: int | None, act: str = "") -> Call[Word]:
     """Mute a group until this time (0: until it dies again), or unmute it (None).
 
-    Reads as 1; 0: nothing was done, since it is so, or the group does not exist; -1: too many are muted.
+    Reads as DONE; UNCHANGED: it is so, or the group does not exist; FULL: too many are muted.
 
     Args:
         act: the entry for the audit (`core/queues/who.py`); empty: no note.
     """
     args = {"group": f"{name:12}", "upto": "" if upto is None else upto, "act": act}
-    return Call("mute", keys, args, (), int)
+    return Call("mute", keys, args, (), _MUTED)
 
 
 def before(name: str, died: int) -> Position:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.codec import Codec
 
 logger = logging.getLogger("rq_dlq")
-PAGE = 50  # groups in one script
+PAGE = 50  # groups in one call
 
 
 def indexed(keys: QueueKeys, prefix: str = "") -> Steps[tuple[int, list[Group]] | None]:

@@ -7,18 +7,18 @@ ends in the delay and the time to live that its messages share.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rq_dlq._keys import MoreKeys
 from rq_dlq.core.steps.call import Argument, Call, Command
+from rq_dlq.core.steps.replies import Word, one_of
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
 
 LISTS = ""  # in place of an attempt: the names of all lists of a job
 ANY = 1 << 19  # bytes of a payload, if unknown: they are read one by one
-Verdict = Literal["committed", "before", "gone", "deleted"]
-_VERDICTS: dict[int, Verdict] = {1: "committed", 0: "before", -1: "gone", -2: "deleted"}
+_VERDICT: Final = one_of(Word.DONE, Word.DONE_BEFORE, Word.INCOMPLETE, Word.DELETED)
 
 
 class Moved(NamedTuple):
@@ -78,7 +78,7 @@ def commit_job(
     grace: int,
     remembered: int,
     opening: str = "",
-) -> Call[Verdict]:
+) -> Call[Word]:
     """Add the messages of all these lists to the queue, or none.
 
     Args:
@@ -90,8 +90,9 @@ def commit_job(
         opening: of the queue, when the client opened it; empty: any.
 
     Returns:
-        A call that reads as "committed"; "before": another call committed this batch, or a later one;
-        "gone": a list has expired, or is not as long as it was; "deleted": the queue was, since its opening.
+        A call that reads as DONE; DONE_BEFORE: another call committed this batch, or a later one;
+        INCOMPLETE: a list has expired, or is not as long as it was; DELETED: the queue was, since its
+        opening.
     """
     args: dict[str, Argument] = {
         "batch": batch,
@@ -103,7 +104,7 @@ def commit_job(
     lists = [_staged(keys, job, attempt) for attempt in lengths]
     items = [cell for attempt, length in lengths.items() for cell in (member_of(job, attempt), length)]
     whole = MoreKeys(keys, {"job": keys.job(job)})
-    return Call("commit_job", whole, args, items, _VERDICTS.__getitem__, lists)
+    return Call("commit_job", whole, args, items, _VERDICT, lists)
 
 
 def move_staged(

@@ -20,8 +20,9 @@ from rq_dlq.core.jobs.stage import STAGE_TTL
 from rq_dlq.core.opening import open_again, open_live
 from rq_dlq.core.queues.registry import enlist
 from rq_dlq.core.steps.confirm import taken_in
+from rq_dlq.core.steps.replies import ERRORS, Word
 from rq_dlq.core.steps.step import CHUNK, WINDOW, Batch, Steps, chunks
-from rq_dlq.errors import BrokerRefused, InvalidInput, Unconfirmed
+from rq_dlq.errors import BrokerRefused, InvalidInput, RqDlqError, Unconfirmed
 from rq_dlq.values.durations import human
 from rq_dlq.values.names import check_id
 
@@ -93,20 +94,20 @@ def commit(
     while True:
         call = order.commit(keys, job, here, queues[0].opening)
         (verdict,), why = yield from taken_in(confirm, keys, [call])
-        if verdict != "deleted":
+        if verdict is not Word.DELETED:
             break
         yield from open_again(queues[0], "write to")
-    if verdict == "gone":
+    if verdict is Word.INCOMPLETE:
         raise _gone(job, keys.family, ttl)
     if why:
         raise _unconfirmed(job, why)
-    if others and verdict == "committed":
+    if others and verdict:
         if lost := (yield from _tell(keys, job, note, confirm)):
             raise BrokerRefused(lost)
     elif others:
         yield from drop(keys, job, [note])
         yield from _ask(keys, job, others, confirm)
-    return bool(verdict == "committed")
+    return bool(verdict)
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -118,9 +119,7 @@ class Order(msgspec.Struct, frozen=True):
     remembered: int
     others: dict[str, dict[str, int]]
 
-    def commit(
-        self, keys: QueueKeys, job: str, lengths: Mapping[str, int], opening: str
-    ) -> Call[job_calls.Verdict]:
+    def commit(self, keys: QueueKeys, job: str, lengths: Mapping[str, int], opening: str) -> Call[Word]:
         """Commit the lists of one queue."""
         return job_calls.commit_job(
             keys, job, lengths, batch=self.batch, call=self.call, grace=self.grace,
@@ -163,12 +162,12 @@ def _tell(keys: QueueKeys, job: str, note: str, confirm: Confirm | None = None) 
     gone: list[str] = []
     for family, lengths in order.others.items() if order else ():
         there = replace(keys, family=family)
-        verdict, why = "deleted", ""
-        while verdict == "deleted":
-            opening = yield from enlist(there)
+        verdict, why = Word.DELETED, ""
+        while verdict is Word.DELETED:
+            opening, _ = yield from enlist(there)
             call = order.commit(there, job, lengths, opening)  # type: ignore[union-attr]
             (verdict,), why = yield from taken_in(confirm, there, [call])
-        if verdict == "gone":
+        if verdict is Word.INCOMPLETE:
             gone.append(repr(family))
         elif why:
             raise _unconfirmed(job, why)
@@ -195,8 +194,8 @@ def _unconfirmed(job: str, why: str) -> Unconfirmed:
     )
 
 
-def _gone(job: str, family: str, ttl: int) -> BrokerRefused:
-    return BrokerRefused(
+def _gone(job: str, family: str, ttl: int) -> RqDlqError:
+    return ERRORS[Word.INCOMPLETE](
         f"job {job} wrote nothing to {family!r}: some messages staged by its tasks are gone. Staged messages "
         "wait "
         f"{human(ttl)} for the commit: run the job again, with more time if it took longer"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from rq_dlq.core.pages.calls import id_of
-from rq_dlq.core.steps.call import Command, read_ids
+from rq_dlq.core.steps.call import Call, Command, read_ids
+from rq_dlq.core.steps.replies import Word, one_of
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy.per_key import PerKey
 from rq_dlq.values.codec import NO_JSON
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.values.message import Row
 
-BLOCKED: Final = 1 << 43  # lua/lib/BLOCKED.lua
-BY_RATE: Final = 0.5  # lua/lib/BY_RATE.lua
-TRIED: Final = 0.5  # lua/lib/TRIED.lua
-PASS: Final = "\x01"  # noqa: S105 - lua/lib/PASS.lua
-PLACES: Final = -1  # lua/lib/PLACES.lua
+BLOCKED: Final = 1 << 43  # lua/lanes.lua, BLOCKED
+BY_RATE: Final = 0.5  # lua/lanes.lua, BY_RATE
+TRIED: Final = 0.5  # lua/lanes.lua, TRIED
+PASS: Final = "\x01"  # noqa: S105 - lua/lanes.lua, PASS
+PLACES: Final = -1  # lua/lanes.lua, PLACES
 HOLDERS = 100  # of the seats of a lane that are read
 MOST_SPECIAL = 1_000  # lanes with a special state that one call reads
 
@@ -35,6 +36,31 @@ def blocked(keys: QueueKeys, lane: int | None = None) -> Command[int]:
     """How many messages of a lane, or of all, are blocked."""
     first, last = (BLOCKED, "+inf") if lane is None else (BLOCKED + lane, BLOCKED + lane + TRIED)
     return Command((b"ZCOUNT", keys["scheduled"], first, last), int)
+
+
+def are_numbered(keys: QueueKeys) -> Command[bool]:
+    """Whether the lanes of a queue have the numbers of this version, or none count (lua/lanes.lua)."""
+
+    def read(reply: Sequence[bytes | None]) -> bool:
+        *counts, gated = reply
+        return gated not in {None, b"1"} if any(counts) or gated else True
+
+    return Command((b"HMGET", keys["settings"], b"per_key", b"breaker", b"gated"), read)
+
+
+def renumber(keys: QueueKeys, after: bytes, *, limit: int) -> Call[bytes | Word]:
+    """Renumber some of the lanes that have the numbers of 0.1.0.
+
+    Reads as what the next call passes as `after`; a word: it is over.
+    """
+    return Call("renumber", keys, {"after": after, "limit": limit}, (), _read_after)
+
+
+_ENDED: Final = one_of(Word.DONE, Word.CALLS_RUN)
+
+
+def _read_after(reply: bytes) -> bytes | Word:
+    return reply if b" " in reply else _ENDED[reply]
 
 
 def seats(keys: QueueKeys, lane: int) -> Command[int]:
@@ -48,7 +74,7 @@ def holders(keys: QueueKeys, lane: int) -> Command[list[str]]:
 
 
 def cancelled_calls(keys: QueueKeys) -> Command[int]:
-    """How many calls of cancelled messages count against `max_in_flight` (lua/lib/cancelled_place.lua)."""
+    """How many calls of cancelled messages count against `max_in_flight` (lua/cancel.lua)."""
     return Command((b"ZCOUNT", keys["seats"], PLACES, PLACES), int)
 
 
@@ -79,7 +105,7 @@ def passes(keys: QueueKeys, lane: int) -> Command[int]:
 
 
 def hanging(keys: QueueKeys, lane: int) -> Command[list[str]]:
-    """The ids of messages that were let through, and whose calls did not end in time (lua/lib/end_pass)."""
+    """The ids of messages that were let through, and whose calls did not end in time (lua/gates.lua)."""
     first = lane + TRIED
     command = (b"ZRANGEBYSCORE", keys["seats"], first, first, b"LIMIT", 0, HOLDERS)
     return Command(command, lambda reply: [one.removeprefix(PASS) for one in read_ids(reply)])
@@ -154,11 +180,11 @@ def token_of(row: Row | None) -> str:
     """The token of the claim that holds a message; empty: none does."""
     if row is None or not row.lease_until:
         return ""
-    return row.state.split(b" ")[1][1:].decode(errors="replace")  # lua/lib/state.lua
+    return row.state.split(b" ")[1][1:].decode(errors="replace")  # lua/state.lua
 
 
 class Lane(msgspec.Struct):
-    """The special state of a lane (lua/lib/read_lane.lua); times in milliseconds."""
+    """The special state of a lane (lua/lanes.lua, read); times in milliseconds."""
 
     of: Of = "key"
     name: str = ""
@@ -188,7 +214,7 @@ class Lane(msgspec.Struct):
 
 def special(keys: QueueKeys, lane: int) -> Command[Lane | None]:
     """The special state of a lane; None: it has none."""
-    return Command((b"HGET", keys["lanes"], lane), lambda reply: _special(reply or b""))
+    return Command((b"HGET", keys["special"], lane), lambda reply: _special(reply or b""))
 
 
 def specials(keys: QueueKeys) -> Command[dict[int, Lane]]:
@@ -201,7 +227,7 @@ def specials(keys: QueueKeys) -> Command[dict[int, Lane]]:
         found = {int(number): _special(text) for number, text in cast("dict[bytes, bytes]", cells).items()}
         return {number: lane for number, lane in found.items() if lane is not None}
 
-    return Command((b"HSCAN", keys["lanes"], 0, b"COUNT", MOST_SPECIAL), read)
+    return Command((b"HSCAN", keys["special"], 0, b"COUNT", MOST_SPECIAL), read)
 
 
 def _special(text: bytes) -> Lane | None:

@@ -113,11 +113,11 @@ def _of_lane(queue: QueueState[Any], lane: int, key: str | None) -> Steps[KeySta
     held_by = tuple((message_id, _name(next(names)) if token else "") for message_id, token in tokens.items())
     for row in rows.values() if key is None else ():
         key = _key_of(queue, row) or key
-    limit = special.limit if special and rule and rule.limit else None  # lua/lib/limit_of
+    limit = special.limit if special and rule and rule.limit else None  # lua/lanes.lua, limit_of
     found = KeyStats(key or "", blocked, seats, head, held_by, limit)
     if slot or (special and special.paused):
         now, _ = yield queue_calls.stats(queue.keys, queue.name)
-        if slot and slot > now:  # lua/lib/slot_of
+        if slot and slot > now:  # lua/rates.lua, slot_of
             found = replace(found, next_at=moment(math.ceil(slot)))
         if special and special.of == "key" and special.is_paused(now):
             found = replace(found, paused=True, until=special.until, paused_by=name_of(special.by))
@@ -125,7 +125,7 @@ def _of_lane(queue: QueueState[Any], lane: int, key: str | None) -> Steps[KeySta
 
 
 def _call_of(member: str) -> tuple[str, str]:
-    """The id and the token of a call whose message was cancelled (lua/lib/cancelled_seat)."""
+    """The id and the token of a call whose message was cancelled (lua/cancel.lua)."""
     token, _, message_id = member.removeprefix(CANCELLED).partition(" ")
     return message_id, token
 

@@ -1,4 +1,4 @@
-"""The streams that a queue keeps: its outcome history (lua/lib/outcome.lua), and its audit."""
+"""The streams that a queue keeps: its outcome history (lua/outcomes.lua, note), and its audit."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
+from rq_dlq.core.gathers.reading import said_of
 from rq_dlq.core.keyed import calls as keyed_calls
 from rq_dlq.core.keyed.keyed import said, why_blocked
 from rq_dlq.core.looking import calls
@@ -109,7 +110,9 @@ def explain(queue: QueueState[Any], message_id: str) -> Steps[Explanation]:
                 raise upgrade(f"message {message_id} of {member.keys.family!r}", version)
             birth = birth_of(row.record)
             if meant.birth in {0, birth}:
-                return replace((yield from _present(member, page, row)), birth=birth)
+                found = yield from _present(member, page, row)
+                more = yield from said_of(member.keys, row)
+                return replace(found, why=found.why + more, birth=birth)
     for member in (yield from members(queue)):
         if end := (yield from _ended(member.keys, meant)):
             why, at = f"it was {end.word}", moment(end.at)

@@ -1,7 +1,9 @@
-"""Finds a common value of leased messages while others wait: one tenant, one key."""
+"""Finds a common value of leased messages while others wait: one tenant, one key, one dependency."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,9 +25,10 @@ if TYPE_CHECKING:
     from rq_dlq.values.codec import Codec
 
 CLAIMS, HELD, WAITING = 50, 100, 50  # leases that are checked: the first to lapse, the first to be delivered
-KEY = "key"
+KEY, DEPENDENCY = "key", "dependency"
+_WORD = re.compile(r"[\w./@+-]+(?::[\w./@+-]+)*")
 Facts = Counter[tuple[str, str]]
-"""How many messages have each value of each header, and each key."""
+"""How many messages have each value of each header, each key, and each dependency."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,8 @@ class Holder:
     """A value that most leased messages have, but not all waiting ones.
 
     Attributes:
-        name: the name of a header, or "key".
-        value: of that header, or the key.
+        name: the name of a header, or "key", or "dependency".
+        value: of that header, or the key, or the dependency.
         held: how many of the checked messages have it.
         of: how many were checked, at most a hundred.
     """
@@ -45,11 +48,13 @@ class Holder:
     of: int
 
     def __str__(self) -> str:
-        return f"{self.held:,} of {self.of:,} leased messages have {self.name} = {self.value}"
+        word = _WORD.fullmatch(self.value)  # others are quoted: a mask hides a word, or what is quoted
+        value = self.value if word else json.dumps(self.value, ensure_ascii=False)
+        return f"{self.held:,} of {self.of:,} leased messages have {self.name} = {value}"
 
 
 def holders(keys: QueueKeys, codec: Codec[Any]) -> Steps[list[Holder]]:
-    """The header value that holds the workers of a queue, and the key; none if no value prevails."""
+    """The header value that holds the workers of a queue, the key, the dependency; none if none prevails."""
     found: tuple[list[str], Position | None] = yield page_calls.leases(keys, after=START, limit=CLAIMS)
     if not found[0]:
         return []
@@ -77,21 +82,22 @@ def _standing_out(held: list[Received[Any]], waiting: list[Received[Any]]) -> It
         if 2 * count > len(held) and in_line[fact] < len(waiting) and count + in_line[fact] > 1
     ]
     found.sort(reverse=True)
-    for of_keys in (False, True):
-        best = [(count, fact) for count, _, fact in found if (fact[0] == KEY) is of_keys][:1]
+    own = {KEY, DEPENDENCY}
+    for names in ({fact[0] for *_, fact in found} - own, {KEY}, {DEPENDENCY}):
+        best = [(count, fact) for count, _, fact in found if fact[0] in names][:1]
         yield from (Holder(*fact, count, len(held)) for count, fact in best)
 
 
 def _facts(messages: Iterable[Received[Any]]) -> Facts:
-    """The values of headers, except secrets, by their names, and the keys."""
+    """The values of headers, except secrets, by their names, the keys, and the dependencies."""
     facts: Facts = Counter()
     for message in messages:
         try:
             headers = dict(message.headers)
             shown = Masks(()).value(headers)
             facts.update((name, value) for name, value in headers.items() if shown[name] == value)
-            if message.key is not None:
-                facts[KEY, message.key] += 1
+            own = {KEY: message.key, DEPENDENCY: message.dependency}
+            facts.update((name, value) for name, value in own.items() if value is not None)
         except (UnprocessableMessage, UpgradeRequired):
             continue
     return facts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from rq_dlq.core.keyed import calls as keyed_calls
 from rq_dlq.core.keyed.behind import with_behind
 from rq_dlq.core.keyed.outages import of_lanes
 from rq_dlq.core.looking.holder import Holder, holders
+from rq_dlq.core.processes.busy import Busy, busy
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.each import UnreachableQueue, each_queue, lost_queue
 from rq_dlq.core.redrive import calls as redrive_calls
@@ -49,6 +50,7 @@ class QueueOverview:
         holders: common values of most leased messages (a header, a key), if the oldest ready message has
             waited for more than a minute.
         held_at: when these were read, by the server's clock; None: they were not read.
+        busy: what the queue's workers hold, read in the same case; None: they do not report it.
     """
 
     stats: QueueStats
@@ -60,6 +62,7 @@ class QueueOverview:
     dependencies: Sequence[DependencyStats] = ()
     holders: Sequence[Holder] = ()
     held_at: datetime | None = None
+    busy: Busy | None = None
 
     @property
     def name(self) -> str:
@@ -190,9 +193,11 @@ def overview(namespace: str, codec: Codec[Any], before: Overview | None = None) 
 
     queues = yield from each_queue(names, read)
     lost = [queue for queue in queues if isinstance(queue, UnreachableQueue)]
-    return Overview(
-        moment(at), [queue for queue in queues if isinstance(queue, QueueOverview)], lost, unlisted
-    )
+    there = [queue for queue in queues if isinstance(queue, QueueOverview)]
+    if any(queue.held_at for queue in there):
+        found = yield from busy(namespace)
+        there = [replace(queue, busy=found.get(queue.name) if queue.held_at else None) for queue in there]
+    return Overview(moment(at), there, lost, unlisted)
 
 
 def _names(namespace: str, before: Overview | None) -> Steps[tuple[Sequence[str], str]]:

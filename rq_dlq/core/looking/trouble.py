@@ -93,12 +93,11 @@ def _of(queue: QueueOverview, at: datetime, died: float) -> Iterator[Trouble]:
     elif not stats.paused and oldest > (OLD if stats.leased else UNTAKEN):
         what = f"{stats.ready:,} ready, the oldest for {span(oldest)}"
         what += "" if stats.leased else ", and no consumer takes them"
-        detail = why_still(stats) or "the workers cannot keep up: start more of them"
-        yield Trouble(name, "waiting", "bad", oldest, what, _held(queue, detail), _ago(at, oldest))
+        detail = why_still(stats) or _held(queue)
+        yield Trouble(name, "waiting", "bad", oldest, what, detail, _ago(at, oldest))
     elif not stats.paused and stats.leased and oldest > SLOW:
         what = f"{stats.ready:,} ready, the oldest for {span(oldest)}"
-        detail = _held(queue, "the workers cannot keep up")
-        yield Trouble(name, "waiting", "warn", oldest, what, detail, _ago(at, oldest))
+        yield Trouble(name, "waiting", "warn", oldest, what, _held(queue), _ago(at, oldest))
     yield from _outages(queue, at)
     for redrive in queue.redrives:
         if redrive.state == "paused":
@@ -132,12 +131,13 @@ def _ago(at: datetime, seconds: float) -> datetime:
     return at - timedelta(seconds=seconds)
 
 
-def _held(queue: QueueOverview, detail: str) -> str:
-    """The messages that hold the workers of a queue, if known."""
+def _held(queue: QueueOverview) -> str:
+    """What the consumers of a queue hold, as far as it is known: whether they are too few or slow is not."""
+    held = str(queue.busy or f"consumers hold {many(queue.stats.leased, 'message')}")
     if not queue.holders:
-        return detail
-    header = queue.holders[0].name
-    return f"{'; '.join(map(str, queue.holders))}: `rq-dlq msg ls {queue.name} --count-by {header}`"
+        return held
+    common = "; ".join(map(str, queue.holders))
+    return f"{held}; {common}: `rq-dlq msg ls {queue.name} --count-by {queue.holders[0].name}`"
 
 
 def _deaths(queue: QueueOverview, died: float) -> Iterator[Trouble]:

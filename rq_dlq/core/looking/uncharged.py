@@ -1,4 +1,4 @@
-"""Messages that fail repeatedly without a charge, and who holds the ids that refuse their acks."""
+"""Who holds the ids that refuse an ack, so that its message fails repeatedly without a charge."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.errors import KnownId
-from rq_dlq.values.failure import last_failure
-from rq_dlq.values.state import read_state, uncharged_of
-from rq_dlq.values.wanted import STATE, STORY
+from rq_dlq.values.state import read_state
+from rq_dlq.values.wanted import STATE
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.failure import Cause
 
-OFTEN = 5  # failures in a row that are reported
-READ = 100  # scheduled messages of a queue that are examined
 NAMED = 3  # ids
 _KNOWN = f"{KnownId.__module__}.{KnownId.__qualname__}"
 _ID = re.compile(r"(?:^|, )(\S+) in '([^']+)'")  # rq_dlq/core/sessions/session.py
@@ -44,18 +41,3 @@ def held_by(keys: QueueKeys, cause: Cause) -> Steps[str]:
                 f"`rq-dlq dlq purge {of}` frees the id"
             )
     return "; ".join(said)
-
-
-def going_round(keys: QueueKeys) -> Steps[list[str]]:
-    """The messages that failed often in a row without a charge, among the first scheduled ones, in words."""
-    page: Page = yield page_calls.scan(
-        keys, "scheduled", after=page_calls.START, upto=page_calls.END, limit=READ, wanted=STORY
-    )
-    said: list[str] = []
-    for row in page.rows():
-        times, failure = uncharged_of(row.state), last_failure(row.history)
-        if times >= OFTEN:
-            why = f" ({failure.cause})" if failure and str(failure.cause) else ""
-            held = (yield from held_by(keys, failure.cause)) if failure else ""
-            said.append(f"{row.id} failed {times} times in a row without a charge{why}{held and f': {held}'}")
-    return said

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rq_dlq.core.steps.call import Call
+from rq_dlq.core.steps.replies import Word, one_of
 from rq_dlq.values.key import lane_of
 
 if TYPE_CHECKING:
@@ -25,19 +26,23 @@ class Until(NamedTuple):
 
 
 NO_END = Until()
-IS_DOWN, HAS_PASSED = -1, -2
-"""Why a pause or a resume did nothing: the breaker is open, and stays so; the end has passed."""
+_PAUSED: Final = one_of(Word.DONE, Word.UNCHANGED, Word.PAST)
+_LANE_PAUSED: Final = one_of(Word.DONE, Word.UNCHANGED, Word.PAST, Word.DOWN)
+_LIMITED: Final = one_of(Word.DONE, Word.UNCHANGED, Word.UNLIMITED)
 
 
-def pause(keys: QueueKeys, *, paused: bool, until: Until = NO_END, by: str = "", user: str = "") -> Call[int]:
-    """Pause or resume deliveries. Reads as 1 if anything changed, 0 if not, HAS_PASSED if nothing was done.
+def pause(
+    keys: QueueKeys, *, paused: bool, until: Until = NO_END, by: str = "", user: str = ""
+) -> Call[Word]:
+    """Pause or resume deliveries. Reads as DONE, UNCHANGED or PAST (the end has passed).
 
     Args:
         until: when the pause ends.
         by: the operator, as JSON.
         user: of Redis.
     """
-    return Call("pause", keys, {"paused": int(paused), **until.arguments(), "by": by, "user": user}, (), int)
+    args = {"paused": int(paused), **until.arguments(), "by": by, "user": user}
+    return Call("pause", keys, args, (), _PAUSED)
 
 
 def pause_lane(
@@ -50,10 +55,10 @@ def pause_lane(
     close: bool = False,
     by: str = "",
     user: str = "",
-) -> Call[int]:
+) -> Call[Word]:
     """Pause or resume deliveries of a key or a dependency; otherwise like `pause`.
 
-    Reads as 1 if anything changed, 0 if not, IS_DOWN or HAS_PASSED if nothing was done.
+    Reads also as DOWN: its breaker is open, and stays so.
 
     Args:
         close: also close the breaker of a dependency.
@@ -68,7 +73,7 @@ def pause_lane(
         "by": by,
         "user": user,
     }
-    return Call("pause_lane", keys, args, (), int)
+    return Call("pause_lane", keys, args, (), _LANE_PAUSED)
 
 
 def probe_lane(sender: Sender, name: str, *, seed: float, act: str = "") -> Call[int]:
@@ -83,10 +88,10 @@ def probe_lane(sender: Sender, name: str, *, seed: float, act: str = "") -> Call
     return Call("probe_lane", sender.keys, args, (), int)
 
 
-def limit_lane(keys: QueueKeys, name: str, limit: int | None, *, by: str = "", user: str = "") -> Call[int]:
+def limit_lane(keys: QueueKeys, name: str, limit: int | None, *, by: str = "", user: str = "") -> Call[Word]:
     """Set a key's own limit; None: remove it.
 
-    Reads as 1 if that changed anything, 0 if not, -1 if the rule of the queue is not a limit.
+    Reads as DONE, UNCHANGED, or UNLIMITED: the rule of the queue is not a limit.
 
     Args:
         by: the operator, as JSON.
@@ -99,7 +104,7 @@ def limit_lane(keys: QueueKeys, name: str, limit: int | None, *, by: str = "", u
         "by": by,
         "user": user,
     }
-    return Call("limit_lane", keys, args, (), int)
+    return Call("limit_lane", keys, args, (), _LIMITED)
 
 
 def reset(keys: QueueKeys, *, act: str = "") -> Call[int]:

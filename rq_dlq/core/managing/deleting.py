@@ -10,9 +10,9 @@ from rq_dlq.core.queues.queue import forget, only_live
 from rq_dlq.core.queues.registry import unlist
 from rq_dlq.core.queues.views import find
 from rq_dlq.core.queues.who import note
+from rq_dlq.core.steps.replies import ERRORS, Word
 from rq_dlq.core.steps.senders import once
 from rq_dlq.core.steps.step import CHUNK, WINDOW, Steps
-from rq_dlq.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
@@ -44,7 +44,7 @@ def delete(queue: QueueState[Any], *, force: bool, act: str = "") -> Steps[int]:
                 "or delete it with its content: `delete(force=True)`, "
                 f"`rq-dlq queue rm {queue.name} --force`"
             )
-            raise InvalidInput(message)
+            raise ERRORS[Word.NOT_EMPTY](message)
         before = found
         yield from roll_forward(queue.keys, CHUNK * WINDOW, early=True)
     yield from note(queue.keys.namespace, act, queue=queue.name, number=found)

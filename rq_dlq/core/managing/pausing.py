@@ -15,6 +15,7 @@ from rq_dlq.core.queues.views import find
 from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.core.queues.who import who, whoami
 from rq_dlq.core.steps import senders
+from rq_dlq.core.steps.replies import ERRORS, Word
 from rq_dlq.core.steps.step import seed
 from rq_dlq.errors import InvalidInput
 from rq_dlq.policy.per_key import MOST_SEATS
@@ -35,9 +36,9 @@ def set_paused(
     """Pause deliveries, or resume them; returns whether that changed anything."""
     end, name = until_of(until), who(by)
     user = yield from _user(queue, opens=paused)
-    changed: int = yield calls.pause(queue.keys, paused=paused, until=end, by=name, user=user)
+    changed: Word = yield calls.pause(queue.keys, paused=paused, until=end, by=name, user=user)
     _refuse_past(changed, until)
-    return changed > 0
+    return bool(changed)
 
 
 def set_lane_paused(
@@ -60,18 +61,18 @@ def set_lane_paused(
     end, name = until_of(until), who(by)
     user = yield from _user(queue, opens=paused)
     call = calls.pause_lane(queue.keys, of, text, paused=paused, until=end, close=close, by=name, user=user)
-    changed: int = yield call
+    changed: Word = yield call
     _refuse_past(changed, until)
-    if changed == calls.IS_DOWN:
+    if changed is Word.DOWN:
         at, found = yield from outages.read(queue, text)
-        raise InvalidInput(
+        raise ERRORS[changed](
             f"{queue.name}: {outage.what(found, at)}. It probes by itself, and there is nothing to do; "
             "pass close=True to let its messages in now: then their failures are charged, and for ten "
             "minutes they do not count against it"
         )
-    if paused and changed > 0 and of == "dependency":
+    if paused and changed and of == "dependency":
         yield from warn_if_misspelt(queue, text)
-    return changed > 0
+    return bool(changed)
 
 
 def probe(queue: QueueState[Any], dependency: str, *, by: str | None = None) -> Steps[bool]:
@@ -90,9 +91,9 @@ def probe(queue: QueueState[Any], dependency: str, *, by: str | None = None) -> 
     return (yield from senders.once(queue.senders, queue.keys, call, dependency)) > 0
 
 
-def _refuse_past(changed: int, until: datetime | Duration | None) -> None:
-    if changed == calls.HAS_PASSED:
-        raise InvalidInput(f"until {until}: that has passed. Pass a later time, or a duration")
+def _refuse_past(changed: Word, until: datetime | Duration | None) -> None:
+    if changed is Word.PAST:
+        raise ERRORS[changed](f"until {until}: that has passed. Pass a later time, or a duration")
 
 
 def set_limit(queue: QueueState[Any], key: str, limit: int | None, *, by: str | None = None) -> Steps[bool]:
@@ -109,14 +110,14 @@ def set_limit(queue: QueueState[Any], key: str, limit: int | None, *, by: str | 
         )
     name = who(by)
     user = yield from _user(queue, opens=limit is not None, what="limit")
-    changed: int = yield calls.limit_lane(queue.keys, key, limit, by=name, user=user)
-    if changed < 0:
-        raise InvalidInput(
+    changed: Word = yield calls.limit_lane(queue.keys, key, limit, by=name, user=user)
+    if changed is Word.UNLIMITED:
+        raise ERRORS[changed](
             f"{queue.name} does not limit keys, so a key cannot have its own limit: pass "
             "per_key=PerKey(limit=8), for example, to broker.queue, or "
             f'`rq-dlq policy set {queue.name} --per-key "limit 8" --pin`'
         )
-    return changed > 0
+    return bool(changed)
 
 
 def _user(queue: QueueState[Any], *, opens: bool, what: str = "pause") -> Steps[str]:

@@ -175,7 +175,7 @@ def rows(keys: QueueKeys, index: Readable, rank: int, count: int) -> Command[lis
 
 
 def id_of(row: bytes) -> bytes:
-    """The id in a row of an index of messages (lua/lib/id_of.lua)."""
+    """The id in a row of an index of messages (lua/order.lua, id_of)."""
     return row[8 if row[0] < _NUMBERED else 2 :]
 
 

@@ -1,6 +1,6 @@
-"""Pages of waiting messages by plain commands, which take Redis a third of the time of the script `scan`.
+"""Pages of waiting messages by plain commands, which take Redis a third of the time of the verb `scan`.
 
-Plain commands are not atomic together. So they read only pages that are beyond doubt; the script reads the
+Plain commands are not atomic together. So they read only pages that are beyond doubt; the verb reads the
 others:
 
 - The rows of a page, and the last row of the page before, are in one reply, so none between them is missed.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rq_dlq import _keys
-from rq_dlq.core.steps.call import Argument, Call, Command, read_hash
+from rq_dlq.core.steps.call import Argument, Call, Command, read_hash, whole
+from rq_dlq.core.steps.replies import Word, one_of
 from rq_dlq.policy.fields import WRITTEN
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
+
+_WRITTEN: Final = one_of(Word.DONE, Word.OUTDATED, Word.OLD_LANES)
 
 
 def configure(
@@ -21,10 +24,11 @@ def configure(
     version_before: bytes = b"",
     declared_before: bytes,
     declared: bytes,
-) -> Call[bool]:
+) -> Call[Word]:
     """Write the settings of a queue; fields that this version does not have stay as they are.
 
-    Reads as False if the fields that `configured` read have changed in the meantime.
+    Reads as DONE, or OUTDATED: the fields that `configured` read have changed in the meantime; or OLD_LANES:
+    its lanes have the numbers of 0.1.0 (`core/keyed/renumber.py`).
     """
     args: dict[str, Argument] = {
         "version": version,
@@ -34,7 +38,7 @@ def configure(
     items: list[Argument] = ["declared", declared, "probing", "1" if settings.get("breaker") else ""]
     for name in WRITTEN:
         items += [name, settings.get(name, "")]
-    return Call("configure", keys, args, items, _is_one)
+    return Call("configure", keys, args, items, _WRITTEN)
 
 
 def set_policy(namespace: str, pattern: str, entry: bytes, seen: bytes | None = None) -> Call[bytes | None]:
@@ -65,9 +69,5 @@ def configured(keys: QueueKeys) -> Command[tuple[bytes, bytes]]:
     return Command(command, lambda reply: (reply[0] or b"", reply[1] or b""))
 
 
-def _is_one(reply: Any) -> bool:
-    return reply == 1  # type: ignore[no-any-return]
-
-
 def _read_replaced(reply: Any) -> bytes | None:
-    return reply[1]  # type: ignore[no-any-return]
+    return whole(reply, 2)[1]  # type: ignore[no-any-return]

@@ -2,7 +2,7 @@
 
 The map (`rq:policies`) has entries for patterns; a queue's settings have the declarations of its own program.
 A client merges both and writes the result to the queue's settings, where the scripts read it, so a change
-takes effect everywhere with the next script. The result has the map's version, which shows a client that the
+takes effect everywhere with the next call. The result has the map's version, which shows a client that the
 map has changed in the meantime.
 """
 
@@ -14,12 +14,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rq_dlq._keys import QueueKeys
+from rq_dlq.core.keyed.renumber import renumber
 from rq_dlq.core.policies import calls
 from rq_dlq.core.policies.given_names import check_names, given_names, usual_names
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.registry import LETTERS
 from rq_dlq.core.queues.who import note
 from rq_dlq.core.steps.driving import together
+from rq_dlq.core.steps.replies import Word
 from rq_dlq.core.steps.step import Batch, Steps, chunks
 from rq_dlq.errors import BrokerRefused, PolicyError, UpgradeRequired
 from rq_dlq.policy import Entry, Pattern, PolicyMap, QueueSettings
@@ -121,11 +123,14 @@ def _mark_anew(keys: QueueKeys, policy_map: _Map) -> Steps[None]:
                 yield calls.set_policy(keys.namespace, pattern.decode(), anew)
 
 
-def _write(keys: QueueKeys, configure: Call[bool], given: Sequence[str]) -> Steps[tuple[bool, bytes | None]]:
+def _write(keys: QueueKeys, configure: Call[Word], given: Sequence[str]) -> Steps[tuple[Word, bytes | None]]:
     """Note the given names, write the settings, and have queues of such a name opened again.
 
     Returns:
         Whether the settings were written, and the map's version.
+
+    Raises:
+        BrokerRefused: see `renumber`.
     """
     namespace = keys.namespace
     noting = [queue_calls.add_aliases(namespace, given)] if given else []
@@ -133,6 +138,9 @@ def _write(keys: QueueKeys, configure: Call[bool], given: Sequence[str]) -> Step
     looks = [queue_calls.opening(other) for other in others]
     replies = yield Batch([*noting, configure, calls.policy_version(namespace), *looks])
     written, version, *openings = replies[len(noting) :]
+    if written is Word.OLD_LANES:
+        yield from renumber(keys)
+        return written, version
     for other, opening in zip(others, openings, strict=True):
         if opening and LETTERS not in opening:
             yield queue_calls.close(other)

@@ -20,6 +20,15 @@ from rq_dlq.values.process import ProcessReport
 
 APART = "/"  # separates the name of a process from its own part, which no other process of that name has
 FORGET_EVERY = 3_600_000  # milliseconds between two looks of a process for reports of ended ones
+LIBRARY = f"library{APART}"
+"""Before the name of a library, in place of a process: when one last reported that it uses it."""
+LIBRARY_EVERY = 8 * 3_600_000
+"""Milliseconds after which a library is reported again. Three of them later, a day, all forget the report."""
+OUTBOX = f"outbox{APART}"
+"""Before the name of an outbox, in place of a process: what its relay last reported."""
+OUTBOX_EVERY = 8 * 3_600_000
+"""Milliseconds; all forget such a report three times as long after the last one, a day."""
+SETTLED = 60_000  # milliseconds after which a process is no mere trial, and reports its library
 
 
 @dataclass
@@ -34,6 +43,7 @@ class Reporter:
     report: ProcessReport
     key: str = field(init=False)
     _forgot: int | None = None  # when it last removed reports of ended processes
+    _library_due: int = 0  # when it reports its library
 
     def __post_init__(self) -> None:
         self.key = f"{self.report.process}{APART}{secrets.token_hex(4)}"
@@ -47,12 +57,18 @@ class Reporter:
         now: int = yield queue_calls.clock()
         if self._forgot is None:
             self.report = msgspec.structs.replace(self.report, started_at=moment(now))
+            self._library_due = now + SETTLED
         if self._forgot is None or now - self._forgot > FORGET_EVERY:
             self._forgot = now
             yield from processes(namespace)
         self.report = msgspec.structs.replace(self.report, seen_at=moment(now), **news)
         try:
             yield calls.note_process(namespace, self.key, msgspec.json.encode(self.report))
+            if self.report.library and now >= self._library_due:
+                self._library_due = now + LIBRARY_EVERY // 3
+                report = ProcessReport(seen_at=moment(now), period=LIBRARY_EVERY, library=self.report.library)
+                key = f"{LIBRARY}{report.library}"
+                yield calls.note_process(namespace, key, msgspec.json.encode(report))
         except MissingRights:
             raise
         except BrokerRefused:
@@ -83,8 +99,32 @@ def takers(namespace: str, queue: str, task: str) -> Steps[list[tuple[str, str]]
     return [(report.process, mark) for report in alive if (mark := report.mark_for(queue, task))]
 
 
+def libraries(namespace: str) -> Steps[dict[str, float]]:
+    """The libraries that processes have reported within a day: how long ago, seconds."""
+    found: dict[str, float] = {}
+    for report in (yield from _reports(namespace)):
+        if report.library:
+            found[report.library] = min(report.ago, found.get(report.library, report.ago))
+    return found
+
+
 def processes(namespace: str) -> Steps[list[ProcessReport]]:
     """The processes that are alive, by name; reports of the others are removed."""
+    return [report for report in (yield from reported(namespace)) if report.outbox is None]
+
+
+def outboxes(namespace: str) -> Steps[list[ProcessReport]]:
+    """What the relays of outboxes have reported within a day, also of those that have ended."""
+    return [report for report in (yield from reported(namespace)) if report.outbox is not None]
+
+
+def reported(namespace: str) -> Steps[list[ProcessReport]]:
+    """Both of these."""
+    reports = yield from _reports(namespace)
+    return [report for report in reports if f"{report.process}{APART}" != LIBRARY]
+
+
+def _reports(namespace: str) -> Steps[list[ProcessReport]]:
     entries: Mapping[bytes, bytes]
     now, entries = yield Batch([queue_calls.clock(), calls.processes(namespace)])
     alive: list[ProcessReport] = []

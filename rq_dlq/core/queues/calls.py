@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rq_dlq import _keys
 from rq_dlq.core.steps.call import (
@@ -15,11 +15,15 @@ from rq_dlq.core.steps.call import (
     read_ids,
     whole,
 )
+from rq_dlq.core.steps.replies import Word, one_of
 from rq_dlq.values.counts import QueueStats
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.values.key import Of
+
+
+_REFUSED: Final = one_of(Word.NOT_EMPTY)
 
 
 class Left(NamedTuple):
@@ -45,7 +49,11 @@ def delete(sender: Sender, *, force: bool) -> Call[int | Left]:
     """
 
     def read(reply: Any) -> int | Left:
-        return Left(*reply) if isinstance(reply, list) else int(reply)
+        if not isinstance(reply, list):
+            return int(reply)
+        why, *left = whole(reply, 1 + len(Left._fields))
+        _REFUSED[why]
+        return Left(*left)
 
     return Call("delete", sender.keys, {"number": sender.number, "force": int(force)}, (), read)
 
@@ -113,8 +121,9 @@ def given_names(keys: QueueKeys) -> Command[list[str]]:
     return Command(parts, lambda reply: (reply or b"").decode(errors="replace").split("\t"))
 
 
-MOST_NOTES = 1_000  # as in lua/lib/note_audit.lua
-_BAND = 1 << 42  # lua/lib/order.lua: the score of a ready message is a priority's band and the due time
+MOST_NOTES = 1_000  # as in lua/audit.lua, note
+NO_TOTALS = frozenset({b"birth", b"rate_until", b"rate_spent"})  # a time of a rate has a fraction
+_BAND = 1 << 42  # lua/order.lua: the score of a ready message is a priority's band and the due time
 
 
 def counted(keys: QueueKeys, *names: str) -> Command[list[int]]:
@@ -131,20 +140,26 @@ def stats(keys: QueueKeys, name: str) -> Call[tuple[int, QueueStats]]:
 def _read_stats(name: str, reply: Any) -> tuple[int, QueueStats]:
     now, ready, scheduled, leased, dead, expired = reply[:6]
     head, due, lapse = (float(cell) if cell else None for cell in reply[6:9])
-    paused, orphaned, blocked, *cells = reply[9:]
-    totals = {cells[i].decode(): int(cells[i + 1]) for i in range(0, len(cells), 2)}
-    for other in ("birth", "rate_until"):  # no totals
-        totals.pop(other, None)
+    paused, orphaned, blocked, gathers, opened, *cells = reply[9:]
+    counters = zip(cells[::2], cells[1::2], strict=True)
+    totals = {name.decode(): int(count) for name, count in counters if name not in NO_TOTALS}
     return now, QueueStats(
         name, ready, scheduled, leased, dead, expired,
-        oldest=None if head is None else max(0.0, (now - head % _BAND) / 1000),
+        oldest=waited(now, head),
         next_due=None if due is None else max(0.0, (due - now) / 1000),
         totals=totals,
         paused=bool(paused),
         overdue=max(0.0, *((now - time) / 1000 for time in (due, lapse) if time is not None), 0.0),
         orphaned=orphaned,
         blocked=blocked,
+        gathers=gathers,
+        oldest_gather=max(0.0, (now - opened) / 1000) if gathers else None,
     )  # fmt: skip
+
+
+def waited(now: int, head: float | None) -> float | None:
+    """Seconds since a ready message became due, by its score; None: there is none."""
+    return None if head is None else max(0.0, (now - head % _BAND) / 1000)
 
 
 def is_limited(keys: QueueKeys) -> Command[bool]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rq_dlq.policy import Entry, RedeliveryPolicy
     from rq_dlq.values.codec import Codec, Ids
     from rq_dlq.values.key import Of
+    from rq_dlq.values.masks import Masks
     from rq_dlq.values.signature import Taken
 
 T = TypeVar("T")
@@ -64,6 +65,9 @@ class QueueState(Generic[T]):
         fingerprint: names the kind of an exception, as the user sees it.
         version: the program's version, which its failures have; empty: none.
         observers: the observers of its broker.
+        masks: conditions on its messages, and counts by a header, see the text that these leave visible;
+            None: all of it.
+        carries_at: by the server's clock, when its claims carry parts of gathers again: they may not now.
     """
 
     name: str
@@ -96,6 +100,8 @@ class QueueState(Generic[T]):
     fingerprint: Callable[[BaseException], str | None] | None = None
     version: str = ""
     observers: Observers = field(default_factory=Observers)
+    masks: Masks | None = None
+    carries_at: int = 0
 
     def __post_init__(self) -> None:
         self.policy = encode_policy(self.redelivery.as_wire())

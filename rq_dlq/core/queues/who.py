@@ -46,7 +46,7 @@ def whoami() -> Steps[str]:
 
 
 def act(did: str, by: str | None, *, chosen: str = "", how: str = "", mark: str = "") -> Steps[str]:
-    """An act on a queue as the scripts note it (lua/lib/note_act.lua), however many calls it takes.
+    """An act on a queue as the scripts note it (lua/audit.lua, note_act), however many calls it takes.
 
     Args:
         did: the action, in a word or two.

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from rq_dlq._keys import NAMES, MoreKeys
 from rq_dlq.core.redrive.record import NUMBERS, read_redrive
 from rq_dlq.core.steps.call import Argument, Call, Command, read_ids
+from rq_dlq.core.steps.replies import Word, one_of
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.redrive.record import Asked, Redrive
 
-Verdict = Literal["started", "not whole", "too many", "nothing", "known"]
 Steering = Literal["pause", "resume", "cancel"]
-_DELETED = -2
-_STARTED: dict[int, Verdict] = {1: "started", 0: "not whole", -1: "too many", -2: "nothing", 2: "known"}
+_STARTED: Final = one_of(Word.DONE, Word.DONE_BEFORE, Word.NOTHING, Word.INCOMPLETE, Word.FULL)
+_STEERED: Final = one_of(Word.DONE, Word.UNCHANGED, Word.UNKNOWN)
+_ENDED: Final = one_of(Word.STOPPED, Word.DELETED, Word.UNKNOWN)
 
 
 class Stepped(NamedTuple):
@@ -117,7 +118,7 @@ def start_redrive(
     mark: str = "",
     made: int | None = None,
     returned: int = 0,
-) -> Call[Verdict]:
+) -> Call[Word]:
     """Begin a redrive of the listed messages, or of all messages of its part.
 
     Args:
@@ -140,7 +141,7 @@ def start_redrive(
         "returned_before": "" if made is None else returned,
     }
     more = MoreKeys(keys, {"redrive": keys.redrive(job), "sender": keys.sender(mark)})
-    return Call("start_redrive", more, args, (), _STARTED.__getitem__)
+    return Call("start_redrive", more, args, (), _STARTED)
 
 
 def job_of(keys: QueueKeys, mark: str) -> Command[str | None]:
@@ -151,7 +152,7 @@ def job_of(keys: QueueKeys, mark: str) -> Command[str | None]:
 def step_redrive(keys: QueueKeys, job: str, *, limit: int, grace: int) -> Call[Stepped]:
     """Drive a redrive one step."""
     args: dict[str, Argument] = {"job": job, "limit": limit, "grace": grace}
-    return Call("step_redrive", _keys_of(keys, job), args, (), lambda reply: Stepped(*map(_number, reply)))  # type: ignore[arg-type]
+    return Call("step_redrive", _keys_of(keys, job), args, (), _read_stepped)
 
 
 def offer_redrive(
@@ -180,29 +181,41 @@ def offer_redrive(
 
 def _read_offered(reply: Any) -> Offered:
     moved, wait, position, known = reply
-    return Offered(moved, _number(wait), position, known, deleted=wait == _DELETED)
+    return Offered(moved, _number(wait), position, known, deleted=wait == Word.DELETED.encode())
 
 
-def steer_redrive(
-    keys: QueueKeys, job: str, verb: Steering, *, by: str, user: str, grace: int
-) -> Call[bool | None]:
-    """Pause, resume or cancel a redrive. Reads as whether that changed anything; None: it does not exist."""
+def steer_redrive(keys: QueueKeys, job: str, verb: Steering, *, by: str, user: str, grace: int) -> Call[Word]:
+    """Pause, resume or cancel a redrive. Reads as DONE; UNCHANGED: its state does not allow that; UNKNOWN."""
     args: dict[str, Argument] = {"job": job, "verb": verb, "by": by, "user": user, "grace": grace}
-    return Call("steer_redrive", _keys_of(keys, job), args, (), _read_steered)
+    return Call("steer_redrive", _keys_of(keys, job), args, (), _STEERED)
 
 
 def undo_redrive(keys: QueueKeys, job: str, *, by: str, user: str, cause: str, limit: int) -> Call[Undone]:
     """Take back the next messages of a redrive."""
     args: dict[str, Argument] = {"job": job, "by": by, "user": user, "cause": cause, "limit": limit}
-    return Call("undo_redrive", _keys_of(keys, job), args, (), lambda reply: Undone(*map(_number, reply)))  # type: ignore[arg-type]
+    return Call("undo_redrive", _keys_of(keys, job), args, (), _read_undone)
 
 
 def _keys_of(keys: QueueKeys, job: str) -> MoreKeys:
     return MoreKeys(keys, {"redrive": keys.redrive(job)})
 
 
-def _number(cell: int) -> int | None:
-    return None if cell < 0 else cell
+def _read_stepped(reply: Any) -> Stepped:
+    moved, wait = reply
+    return Stepped(moved, _number(wait))
+
+
+def _read_undone(reply: Any) -> Undone:
+    undone, left = reply
+    return Undone(undone, _number(left))
+
+
+def _number(cell: int | bytes) -> int | None:
+    """A number that may be there; None: a word says why not."""
+    if not isinstance(cell, int):
+        _ENDED[cell]
+        return None
+    return cell
 
 
 def record(keys: QueueKeys, job: str) -> Command[Redrive | None]:
@@ -220,7 +233,3 @@ def jobs(keys: QueueKeys) -> Command[list[str]]:
 def first(keys: QueueKeys) -> Command[list[str]]:
     """The redrive that maintenance must check first, if it is time; empty: none."""
     return Command((b"ZRANGE", keys["redriving"], 0, 0), read_ids)
-
-
-def _read_steered(reply: Any) -> bool | None:
-    return None if reply < 0 else reply == 1

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import msgspec
 
 from rq_dlq.errors import InvalidInput, InvalidMessage
 from rq_dlq.values.codec import NO_JSON
-from rq_dlq.values.masks import HIDDEN
+from rq_dlq.values.masks import HIDDEN, Masks
 
 
 def merging(patch: Any) -> Callable[[Any], Any]:
@@ -68,6 +68,35 @@ def _carried(body: Any, shown: Any, edited: Any) -> Any:
         if len({*map(len, rows)}) == 1:
             return [_carried(*row) for row in zip(*rows, strict=True)]
     return _plain(edited)
+
+
+def exposes(before: Any, after: Any, masks: Masks) -> bool:
+    """Whether an edit makes a hidden value visible where it stands, as a new name beside it may."""
+    return _exposes(before, masks.value(before), after, masks.value(after))
+
+
+def _exposes(before: Any, seen_before: Any, after: Any, seen_after: Any) -> bool:
+    if before == seen_before:
+        return False
+    if isinstance(before, dict) and isinstance(after, dict):
+        others = cast("dict[str, Any]", after)
+        return any(
+            _exposes(part, _part(seen_before, name), others[name], _part(seen_after, name))
+            for name, part in cast("dict[str, Any]", before).items()
+            if name in others
+        )
+    if isinstance(before, list) and isinstance(after, list):
+        pairs = zip(cast("Iterable[Any]", before), cast("Iterable[Any]", after), strict=False)
+        return any(
+            _exposes(part, _part(seen_before, n), other, _part(seen_after, n))
+            for n, (part, other) in enumerate(pairs)
+        )
+    return bool(before == after == seen_after)
+
+
+def _part(seen: Any, name: Any) -> Any:
+    """What is visible of a part; of a whole that is hidden, nothing."""
+    return cast("Any", seen)[name] if isinstance(seen, dict | list) else HIDDEN
 
 
 def _plain(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Redrives whose messages only the caller can move: it edits them, or they go to another queue.
 
 The caller reads the next messages of the list, and offers each as it has read it, together with its new
-record. The script moves those that have not changed, and counts them. So each is redriven once, even if
+record. The verb moves those that have not changed, and counts them. So each is redriven once, even if
 another redrive chooses it. A message whose edit fails stays dead.
 """
 
@@ -14,6 +14,7 @@ from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.redrive import calls
 from rq_dlq.core.redrive.calls import Offer
 from rq_dlq.core.redrive.redrives import LEFT, STEP, unknown
+from rq_dlq.core.steps.replies import ERRORS, Word
 from rq_dlq.core.steps.step import CHUNK_BYTES, Batch, Deadline, Steps
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values import record
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.call import Call
     from rq_dlq.values.message import Row
 
-START = -1  # no position: the script replies the current one, and notes that its caller is active
+START = -1  # no position: the verb replies the current one, and notes that its caller is active
 TOLD = 10  # seconds of edits after which the caller reports that it is active
 
 
@@ -84,7 +85,7 @@ class Editor:
             return Offer(row.id)
 
     def written(self, offer: Offer, row: Row | None) -> int:
-        """Bytes of the record that an offer makes the script write; 0: none, or a short one as it is."""
+        """Bytes of the record that an offer makes the verb write; 0: none, or a short one as it is."""
         if offer.record or not offer.seen or row is None or self.target is self._queue:
             return len(offer.record)
         return length_of(row.state or b"")
@@ -134,7 +135,7 @@ def drive_offered(
         told(found)
         if last.deleted or (redrive.asked.to and not opening):
             yield from _cancel(keys, found)
-            raise InvalidInput(
+            raise ERRORS[Word.DELETED](
                 f"{target.family!r} was deleted in the meantime, so the remaining messages are still dead"
             )
         for known in last.known:
@@ -166,7 +167,7 @@ def _next(
     *,
     clock: Callable[[], float],
 ) -> Steps[list[Offer]]:
-    """The next messages of the list, about half a megabyte that the script writes, or one.
+    """The next messages of the list, about half a megabyte that the verb writes, or one.
 
     Missing messages are offered as missing.
 

@@ -14,7 +14,7 @@ from rq_dlq.values.codec import NO_JSON
 RedriveState = Literal["running", "paused", "done", "cancelled", "undone"]
 STATES: tuple[RedriveState, ...] = ("running", "paused", "undone", "cancelled", "done")
 NUMBERS = ("eligible", "moved", "gone", "acked", "died", "undone", "expired", "refused", "leased")
-"""The counts; the fields of a record besides its state (lua/lib/read_redrive.lua)."""
+"""The counts; the fields of a record besides its state (lua/redrive.lua, read)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 1. `start.begin` lists the ids of the chosen messages, and starts the redrive; a redrive of all takes the
    messages that are there.
-2. `drive` moves them in steps. Each step is one script, which counts the messages that it moved, so any
+2. `drive` moves them in steps. Each step is one call, which counts the messages that it moved, so any
    number of clients may drive it. If the caller ends, maintenance continues it (`go_on`).
 3. An ack or a death of a message counts for its redrive, in the scripts that ack and bury.
 """
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq.core.queues.views import members
 from rq_dlq.core.queues.who import who, whoami
 from rq_dlq.core.redrive import calls
+from rq_dlq.core.steps.replies import ERRORS, Word
 from rq_dlq.core.steps.step import Batch, Deadline, Steps
-from rq_dlq.errors import InvalidInput
+from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.durations import shown
 from rq_dlq.values.failure import Cause
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.redrive.calls import Steering, Stepped, Undone
     from rq_dlq.core.redrive.record import Redrive
 
-STEP = 15  # messages that one script redrives or takes back: each takes longer than in other changes
+STEP = 15  # messages that one call redrives or takes back: each takes longer than in other changes
 GRACE = 10_000  # milliseconds that a driver has between two steps before maintenance takes over
 LEFT = 600_000  # before maintenance ends a redrive that only its caller drives; an edit may take long
 LEADS_TO = {"pause": "paused", "resume": "running", "cancel": "cancelled"}
@@ -45,12 +46,12 @@ def look(keys: QueueKeys, job: str) -> Steps[Redrive]:
     return found
 
 
-def unknown(keys: QueueKeys, job: str) -> InvalidInput:
+def unknown(keys: QueueKeys, job: str) -> RqDlqError:
     """The error for a redrive that does not exist."""
     message = (
         f"there is no redrive {shown(job)} of {keys.family!r}: dlq.jobs() lists those of the last seven days"
     )
-    return InvalidInput(message)
+    return ERRORS[Word.UNKNOWN](message)
 
 
 def drive(

@@ -19,8 +19,9 @@ from rq_dlq.core.redrive import calls
 from rq_dlq.core.redrive.offers import Editor, check_reach
 from rq_dlq.core.redrive.record import Redrive, RedriveCounts
 from rq_dlq.core.redrive.redrives import GRACE, LEFT, look, steer
+from rq_dlq.core.steps.replies import ERRORS, Word
 from rq_dlq.core.steps.step import Batch, Steps
-from rq_dlq.errors import BrokerRefused, InvalidInput, RqDlqError
+from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.state import deadline_of
 from rq_dlq.values.wanted import NOTHING
 
@@ -244,27 +245,27 @@ class _Part:
         Args:
             left: the chosen ones that it leaves out.
         """
-        verdict: calls.Verdict = "nothing"
+        verdict = Word.NOTHING
         if listed != 0:
             verdict = yield calls.start_redrive(
                 self.keys, self.job, asked, listed=listed, gone=left.gone, leased=left.leased, grace=grace,
                 mark=self.mark, made=self.made, returned=self.returned,
             )  # fmt: skip
         first: str | None = None  # that of another client with the same plan
-        if self.mark and verdict in {"known", "nothing"}:
+        if self.mark and verdict in {Word.DONE_BEFORE, Word.NOTHING}:
             first = yield calls.job_of(self.keys, self.mark)
         if first is not None:
             return (yield from look(self.keys, first))
-        if verdict in {"known", "nothing"}:
+        if verdict in {Word.DONE_BEFORE, Word.NOTHING}:
             return Redrive(self.job, self.keys.family, asked, "done", "", left)
-        if verdict == "not whole":
-            raise BrokerRefused(
+        if verdict is Word.INCOMPLETE:
+            raise ERRORS[verdict](
                 "nothing was redriven: the list of its messages was lost. Start the redrive again"
             )
-        if verdict == "too many":
+        if verdict is Word.FULL:
             message = (
                 f"{self.keys.family!r} has a hundred running redrives, so nothing was done: "
                 "cancel some; dlq.jobs() lists them"
             )
-            raise InvalidInput(message)
+            raise ERRORS[verdict](message)
         return (yield from look(self.keys, self.job))

@@ -15,10 +15,10 @@ from rq_dlq.values.failure import Cause
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
 
-MOST_CANARY = 1_000  # lua/lib/room_of_redrive.lua reads this many
+MOST_CANARY = 1_000  # lua/redrive.lua, room reads this many
 USUAL_SUCCESS = 0.95  # the success that a canary must reach
 KEEP = "keep"
-KEPT = -1  # for KEEP, lua/lib/redriven_expiry.lua
+KEPT = -1  # for KEEP, lua/state.lua, redriven_expiry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

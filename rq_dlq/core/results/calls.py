@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from rq_dlq.core.steps.call import Call, Command, whole
+from rq_dlq.core.steps.replies import Word, one_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rq_dlq._keys import QueueKeys
 
-_LATEST: Final = 1 << 42  # milliseconds: no time is later, and no birth is less (lua/lib/state.lua)
+_LATEST: Final = 1 << 42  # milliseconds: no time is later, and no birth is less (lua/state.lua)
 _END: Final = re.compile(rb"([a-z]+) (\d+) (.*)", re.DOTALL)
 
 
@@ -28,7 +29,7 @@ class Meant(NamedTuple):
 
 
 class End(NamedTuple):
-    """The end of a message (lua/lib/kept).
+    """The end of a message (lua/results.lua, keep).
 
     Attributes:
         word: how it ended; unkept: there was no room for that.
@@ -43,15 +44,20 @@ class End(NamedTuple):
     rest: bytes
 
 
-Found: TypeAlias = End | int
-"""The end of a message; 1: it has none, and is in the queue; 0: it has none."""
+Found: TypeAlias = End | Word
+"""The end of a message; or it has none: PENDING: it is in the queue; UNASKED: and its result was not
+asked for; UNKNOWN."""
+_UNENDED: Final = one_of(Word.PENDING, Word.UNASKED, Word.UNKNOWN)
 
 
 def result(keys: QueueKeys, meant: Sequence[Meant]) -> Call[list[Found]]:
     """The end of each of these messages."""
 
     def read_each(reply: Any) -> list[Found]:
-        return [one if isinstance(one, int) else _kept(*one) for one in whole(reply, len(meant))]
+        return [
+            _kept(*cast("Sequence[Any]", one)) if isinstance(one, list) else _UNENDED[one]
+            for one in whole(reply, len(meant))
+        ]
 
     return Call("result", keys, {}, [cell for one in meant for cell in one], read_each)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from rq_dlq.core.results import calls
+from rq_dlq.core.steps.replies import Word
 from rq_dlq.errors import InvalidMessage, MessageTooLarge, ResultError, ResultUnavailable
 from rq_dlq.values import record
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS, NO_JSON, Codec
@@ -82,9 +83,13 @@ def value_of(queue: QueueState[Any], message_id: str, found: Found, codec: Codec
         ResultUnavailable: there is no result yet, or no longer.
     """
     what = f"message {message_id} of {queue.name!r}"
-    if isinstance(found, int):
-        if found:
-            raise ResultUnavailable(f"{what} is not done yet: pass wait=…, or a longer one")
+    if isinstance(found, Word):
+        if found is Word.PENDING:
+            raise ResultUnavailable(f"{what} is not done yet: pass wait=…, or a longer one", "not done")
+        if found is Word.UNASKED:
+            raise ResultUnavailable(
+                f"{what} was sent without result=True: it is there, and has none", "nobody asked"
+            )
         raise ResultUnavailable(
             f"{what} has no result here: it was never sent, or without result=True, or its result is no "
             "longer kept (`results` of the queue; a later message with the same id)"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rq_dlq.core.steps.call import Argument, Call, Command, read_hash, whole
+from rq_dlq.core.steps.replies import Word, one_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rq_dlq._keys import QueueKeys
 
-_NOT_OPEN = -1  # lua/schedule.lua
+_WRITTEN: Final = one_of(Word.DONE, Word.OUTDATED, Word.EARLY, Word.FULL, Word.DELETED)
 
 
 class Due(NamedTuple):
@@ -43,7 +44,7 @@ def schedule(
     opening: str = "",
     act: str = "",
     items: Sequence[Argument] = (),
-) -> Call[bool | None]:
+) -> Call[Word]:
     """Write the record of a schedule; with the message of a tick, send that.
 
     Args:
@@ -51,14 +52,14 @@ def schedule(
         record: empty: remove it.
         at: when the schedule is due, milliseconds; None: it is paused.
         tick: nothing is done before.
-        ttl: of the message, milliseconds; 0: none.
+        ttl: of the message, as in `values/times.py`.
         opening: of the queue, when the client opened it; empty: any.
         act: the entry for the audit (`core/queues/who.py`); empty: no note.
         items: id and payload of the message.
 
     Returns:
-        A call that reads as False if the record is another one by now, and as None if the queue was deleted
-        since its opening: then nothing was done.
+        A call that reads as DONE; or nothing was done: OUTDATED: the record is another one by now; EARLY;
+        FULL: the queue has no room for the message; or DELETED: the queue was, since its opening.
     """
     args: dict[str, Argument] = {
         "name": name,
@@ -70,7 +71,7 @@ def schedule(
         "opening": opening,
         "act": act,
     }
-    return Call("schedule", keys, args, items, _read_written)
+    return Call("schedule", keys, args, items, _WRITTEN)
 
 
 def record_of(keys: QueueKeys, name: str) -> Command[bytes]:
@@ -82,7 +83,3 @@ def records(keys: QueueKeys) -> Command[dict[str, bytes]]:
     """The records of all schedules of a queue, by their names."""
     parts = (b"HGETALL", keys["schedules"])
     return Command(parts, lambda reply: {name.decode(): text for name, text in read_hash(reply).items()})
-
-
-def _read_written(reply: Any) -> bool | None:
-    return None if reply == _NOT_OPEN else reply == 1

@@ -24,7 +24,7 @@ Missed: TypeAlias = Literal["last", "all", "skip"]
 SECOND, MINUTE = 1_000, 60_000
 SHORTEST = SECOND  # interval
 GRACE = MINUTE  # how late a tick may be sent where missed ones are skipped
-MOST_BYTES = 16_384  # of a record: a script reads twenty
+MOST_BYTES = 16_384  # of a record: a call reads twenty
 USUAL_ZONE = "UTC"
 TIMES = range(2**42)  # milliseconds: no index has room for later ones
 
@@ -188,7 +188,7 @@ class Record(msgspec.Struct):
     """A schedule as Redis stores it.
 
     Attributes:
-        ttl: of the messages, milliseconds; 0: none.
+        ttl: of the messages, as in `values/times.py`. Version 0.1.0 refuses a record with a time.
         key, dependency: the key and the dependency of the messages; None: no key or dependency.
         declared: a task in code declares it.
         due: the next tick, milliseconds.
@@ -211,7 +211,7 @@ class Record(msgspec.Struct):
 
     def __post_init__(self) -> None:
         """Check numbers with which it could not be fired, or would be without end."""
-        whole = self.rule.every >= 0 and self.priority in PRIORITIES and self.ttl >= 0
+        whole = self.rule.every >= 0 and self.priority in PRIORITIES and (self.ttl >= 0 or -self.ttl in TIMES)
         if not (whole and self.due in TIMES and self.last in TIMES):
             raise ValueError("a number is out of its range")
 

@@ -1,7 +1,7 @@
 """Schedules: recurring sends.
 
 A schedule is a record in its queue. Processes that maintain the queue fire due schedules: they compute the
-next tick, since scripts have no time zones. Then one script checks that the record is still the one that was
+next tick, since the Lua has no time zones. Then one call checks that the record is still the one that was
 read, sends the message, and writes the new record. So exactly one of any number of processes fires a tick.
 """
 
@@ -22,8 +22,10 @@ from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.core.queues.who import who
 from rq_dlq.core.schedules import calls
 from rq_dlq.core.schedules.schedule import MINUTE, MOST_BYTES, SECOND, Record, Rule, Schedule, text_of
+from rq_dlq.core.sending.answers import past
 from rq_dlq.core.sending.ignored import warn_if_ignored
 from rq_dlq.core.sending.packing import packer
+from rq_dlq.core.steps.replies import Word
 from rq_dlq.core.steps.step import CHANGED, Batch, NodeUnavailable, Steps
 from rq_dlq.errors import InvalidInput, InvalidMessage
 from rq_dlq.values.codec import Codec
@@ -81,7 +83,8 @@ def schedule(queue: QueueState[Any], name: str, wanted: Record, by: str | None =
     """Write a schedule, in place of one with this name, which stays paused and keeps its ticks.
 
     Raises:
-        InvalidInput: the name cannot be one, or the queue is one of dead letters.
+        InvalidInput: the name cannot be one, the queue is one of dead letters, or the `expires_at` of its
+            messages has passed.
     """
     _check_name(name)
     who(by)  # raises an error before anything is done
@@ -91,17 +94,19 @@ def schedule(queue: QueueState[Any], name: str, wanted: Record, by: str | None =
         if said := given_of(wanted.key, wanted.dependency):
             yield from warn_if_ignored(queue, said)
         (now, _), before = yield Batch([calls.due(queue.keys, limit=0), calls.record_of(queue.keys, name)])
+        if -now <= wanted.ttl < 0:
+            raise past(wanted.ttl)
         record = _renewed(wanted, before, now)
         text = record.written(before)
         if text == before:
             return Schedule.of(queue.name, name, record)
         act = act or (yield from act_of("scheduled", by, chosen=f"schedule {name}", how=str(wanted.rule)))
-        done: bool | None = yield calls.schedule(
+        done: Word = yield calls.schedule(
             queue.keys, name, known=before, record=text, at=record.at, opening=queue.opening, act=act
         )
         if done:
             return Schedule.of(queue.name, name, record)
-        if done is None:
+        if done is Word.DELETED:
             yield from open_again(queue, VERB)  # it was deleted
 
 
@@ -227,7 +232,11 @@ def fire(keys: QueueKeys, limit: int) -> Steps[int]:
         if not rows:
             break
         firings = [_firing(keys, name, text, now) for name, text in rows]
-        done = yield Batch([call for call, _ in firings])
+        done: list[Word] = yield Batch([call for call, _ in firings])
+        full = [row for row, word in zip(rows, done, strict=True) if word is Word.FULL]
+        if full:
+            firings += [_firing(keys, name, text, now, full=True) for name, text in full]
+            done += yield Batch([call for call, _ in firings[len(rows) :]])
         for call, note in (firing for firing, was_done in zip(firings, done, strict=True) if was_done):
             sent += bool(call.items)
             if note:
@@ -237,27 +246,37 @@ def fire(keys: QueueKeys, limit: int) -> Steps[int]:
     return sent
 
 
-def _firing(keys: QueueKeys, name: str, text: bytes, now: int) -> tuple[Call[bool | None], str]:
-    """The call that fires a schedule, or postpones it if it cannot be fired; the warning to log, if any."""
+def _firing(
+    keys: QueueKeys, name: str, text: bytes, now: int, *, full: bool = False
+) -> tuple[Call[Word], str]:
+    """The call that fires a schedule, or postpones it if it cannot be fired; the warning to log, if any.
+
+    Args:
+        full: the queue has no room for the message, so the tick is missed.
+    """
     try:
-        return _call_of(keys, name, text, now)
+        return _call_of(keys, name, text, now, full=full)
     except InvalidInput as error:
         call = calls.schedule(keys, name, known=text, record=text, at=now + PUT_OFF)
         return call, f"cannot be fired, next try in {human(PUT_OFF)}: {error}"
 
 
-def _call_of(keys: QueueKeys, name: str, text: bytes, now: int) -> tuple[Call[bool | None], str]:
+def _call_of(keys: QueueKeys, name: str, text: bytes, now: int, *, full: bool) -> tuple[Call[Word], str]:
     """The same of one that can be fired.
 
     Raises:
         InvalidInput: its record is damaged, or a later version wrote it.
     """
     record = Record.read(text)
-    if record.paused or record.due > now:  # a script was interrupted before it wrote the index
+    if record.paused or record.due > now:  # a call was interrupted before it wrote the index
         return calls.schedule(keys, name, known=text, record=text, at=record.at), ""
     tick, following = record.firing(now)
     note = ""
-    if tick != record.due:
+    if full:
+        tick, note = None, f"has missed the tick at {text_of(record.due)}: the queue is full"
+    elif -now <= record.ttl < 0:  # its messages have expired
+        tick = None
+    elif tick != record.due:
         what = "none was sent" if tick is None else "only the last was sent"
         note = f"has missed ticks since {text_of(record.due)}: {what}"
     items: list[Argument] = []

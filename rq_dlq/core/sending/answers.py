@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq.errors import KnownId
+from rq_dlq.core.steps.replies import ERRORS, Word
+from rq_dlq.errors import KnownId, QueueFull
+from rq_dlq.values.failure import moment
+from rq_dlq.values.readable import many
 from rq_dlq.values.sent import SentBefore, sent_with
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rq_dlq.core.queues.queue import QueueState
-    from rq_dlq.core.sending.calls import Places
+    from rq_dlq.core.sending.calls import Places, Taken
+    from rq_dlq.errors import RqDlqError
     from rq_dlq.values.sent import Sent
 
 
@@ -35,6 +39,30 @@ def answer(
         queue.blocked.warn(queue.name, [ids[n] for n, place in known.items() if place.known == "dead"])
         queue.blocked.warn_of_keys(queue.name, [ids[n] for n, place in known.items() if place.other_key])
     return sent
+
+
+def refusal(queue: str, taken: Taken, ttl: int) -> RqDlqError:
+    """The error for messages with this time to live that a queue refused."""
+    return full(queue, taken.length) if taken.refused is Word.FULL else past(ttl)
+
+
+def full(queue: str, length: int, what: str = "sent. Send", *, charge: bool = True) -> QueueFull:
+    """The error for a queue that has so many messages."""
+    return QueueFull(
+        f"{queue}: full with {many(length, 'message')}, so nothing was {what} again when there is room, or "
+        f"raise the limit: `rq-dlq policy set {queue} --max-length N`",
+        queue,
+        length,
+        charge=charge,
+    )
+
+
+def past(ttl: int) -> RqDlqError:
+    """The error for messages that would have expired."""
+    return ERRORS[Word.PAST](
+        f"expires_at {moment(-ttl):%Y-%m-%d %H:%M:%S} UTC: that has passed, so nothing was sent. Pass a "
+        "later time; expired messages are not delivered"
+    )
 
 
 def _known(ids: Sequence[str]) -> KnownId:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from rq_dlq.core.steps.call import Argument, Call, Sender
-from rq_dlq.values.sent import PLACES, Known
+from rq_dlq.core.steps.replies import Word, one_of
+from rq_dlq.errors import BrokerRefused
+
+if TYPE_CHECKING:
+    from rq_dlq.values.sent import Known
 
 
 class Place(NamedTuple):
@@ -33,10 +37,14 @@ class Taken(NamedTuple):
     Attributes:
         birth: of the first new message, which the others follow one by one; 0: none is new.
         known: the items that the queue knew.
+        refused: why nothing was sent; None: it was.
+        length: how many messages a queue has that is full.
     """
 
     birth: int
     known: Places
+    refused: Word | None = None
+    length: int = 0
 
     def births(self, count: int) -> list[int]:
         """Of each of the `count` items, those of their own; 0: the queue knew it."""
@@ -52,6 +60,7 @@ def send(
     """Add messages; items: id, payload.
 
     Args:
+        delay, ttl: as in `values/times.py`.
         opening: the queue's, when the client opened it; empty: any.
 
     Returns:
@@ -62,6 +71,7 @@ def send(
         "delay": delay,
         "ttl": ttl,
         "opening": opening,
+        "stays": int(sender.stays),
     }
     return Call("send", sender.keys, args, items, _read_taken)
 
@@ -82,25 +92,38 @@ def restore(
 
 
 def _read_taken(reply: Any) -> Taken | None:
-    if reply == _NOT_OPEN:
-        return None
-    return Taken(reply[0], read_places(reply[1:]) if len(reply) > 1 else _NOTHING)
+    if isinstance(reply, bytes):
+        word = _NOT_SENT[reply]
+        if word is Word.WRONG_LANE:
+            raise BrokerRefused("the lane of a key or a dependency is not that of its text: nothing was sent")
+        return None if word is Word.DELETED else Taken(0, _NOTHING, word)
+    if reply[0] == Word.FULL.encode():
+        return Taken(0, _NOTHING, Word.FULL, reply[1])
+    return Taken(int(reply[0]), read_places(reply[1:]) if len(reply) > 1 else _NOTHING)
 
 
 def read_places(reply: Sequence[Any]) -> Places:
-    """Numbers (1 is the first) and names of places (lua/lib/with_places.lua), by turns."""
+    """Numbers (1 is the first) and where their messages are, by turns."""
     names = [name.decode() for name in reply[1::2]]
     return {number - 1: _place(name) for number, name in zip(reply[::2], names, strict=True)}
 
 
 def _place(name: str) -> Place:
     where, birth, *key = name.split("/")
-    return Place(where if where in PLACES else None, int(birth), bool(key))  # type: ignore[arg-type]
+    known = _PLACES[where.encode()]
+    return Place(None if known is Word.LATER else known.value, int(birth), bool(key))  # type: ignore[arg-type]
 
 
 def _read_known(reply: Any) -> list[int] | None:
-    return None if reply == _NOT_OPEN else [number - 1 for number in reply]
+    if isinstance(reply, bytes):
+        _REFUSED[reply]
+        return None
+    return [number - 1 for number in reply]
 
 
 _NOTHING: Places = {}
-_NOT_OPEN = -1  # lua/send.lua
+_REFUSED: Final = one_of(Word.DELETED)
+_NOT_SENT: Final = one_of(Word.DELETED, Word.WRONG_LANE, Word.PAST)
+_PLACES: Final = one_of(
+    Word.READY, Word.SCHEDULED, Word.LEASED, Word.DEAD, Word.EXPIRED, Word.ACKED, Word.LATER
+)  # fmt: skip

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
-from rq_dlq.values.durations import milliseconds
 from rq_dlq.values.key import given_of
 from rq_dlq.values.names import check_id
+from rq_dlq.values.times import due_of, end_of
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SendOptions:
-    """The options that all messages of one call share; durations in milliseconds, ttl 0: none.
+    """The options that all messages of one call share; `delay` and `ttl` as in `values/times.py`.
 
     `new`: a known id is an error. `carried`: headers of observers; a message that has one of
     these names keeps its own, and gets none of them.
@@ -46,6 +46,15 @@ class SendOptions:
     def carrying(self, carried: Mapping[str, str]) -> SendOptions:
         """The same options, with these headers of observers."""
         return replace(self, headers=joined(self.headers, carried), carried=carried) if carried else self
+
+
+class Link(NamedTuple):
+    """A message that an ack or a gather sends; an id of None: one is drawn."""
+
+    queue: QueueState[Any]
+    body: Any
+    id: str | None
+    options: SendOptions
 
 
 def packer(queue: QueueState[T], options: SendOptions) -> Callable[[T], bytes]:
@@ -86,10 +95,12 @@ def joined(headers: Mapping[str, str], carried: Mapping[str, str]) -> Mapping[st
 
 def own_options(message: Message[Any], options: SendOptions) -> SendOptions:
     """The options of a message that may have some of its own."""
+    has_due = message.delay is not None or message.at is not None
+    has_end = message.ttl is not None or message.expires_at is not None
     return replace(
         options,
-        delay=options.delay if message.delay is None else milliseconds(message.delay, name="delay"),
-        ttl=options.ttl if message.ttl is None else milliseconds(message.ttl, name="ttl"),
+        delay=due_of(message.delay, message.at) if has_due else options.delay,
+        ttl=end_of(message.ttl, message.expires_at) if has_end else options.ttl,
         priority=options.priority if message.priority is None else message.priority,
         headers=options.headers if message.headers is None else joined(message.headers, options.carried),
         key=options.key if message.key is None else message.key,

@@ -3,85 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate, groupby, islice
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from rq_dlq.core.opening import open_again, open_live
 from rq_dlq.core.sending import calls as sending_calls
-from rq_dlq.core.sending.answers import answer
+from rq_dlq.core.sending.answers import answer, refusal
 from rq_dlq.core.sending.ignored import warn_if_ignored
-from rq_dlq.core.sending.packing import SendOptions, asks_result, own_options, packed, packer
+from rq_dlq.core.sending.packing import SendOptions, own_options, packed
+from rq_dlq.core.sending.windows import window_of
 from rq_dlq.core.steps.confirm import taken_in, unconfirmed
 from rq_dlq.core.steps.senders import answered
-from rq_dlq.core.steps.step import CHUNK, CHUNK_BYTES, WINDOW, Steps
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
-from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.flags import check_flag
 from rq_dlq.values.message import Message
 from rq_dlq.values.observer import Sending
 from rq_dlq.values.sent import Sent
+from rq_dlq.values.times import due_of, end_of
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.call import Argument
+    from rq_dlq.core.steps.step import Steps
+    from rq_dlq.values.durations import Duration
+
+    _Times: TypeAlias = tuple[Duration | None, Duration | None, datetime | None, datetime | None]
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 PLAIN = SendOptions()
-_NO_TIMES = (None, None)
+_NO_TIMES = (None, None, None, None)
 
 WithResult: TypeAlias = "Callable[[Sent], Sent]"
 """Gives the id of a message that asks for its result a method that gets it."""
 
 
-@dataclass(slots=True)
-class _Window:
-    """What one round trip sends.
-
-    Attributes:
-        chunks: ids and payloads, flat.
-        ids: all of them.
-        asking: which of them ask for their results, by their places in `ids`.
-    """
-
-    chunks: list[list[Argument]] = field(default_factory=list["list[Argument]"])
-    ids: list[str] = field(default_factory=list[str])
-    asking: list[int] = field(default_factory=list[int])
-
-
 def send_options(
-    delay: Duration | None,
-    ttl: Duration | None,
-    priority: int,
-    headers: Mapping[str, str] | None,
+    delay: Duration | None = None,
+    ttl: Duration | None = None,
+    priority: int = DEFAULT_PRIORITY,
+    headers: Mapping[str, str] | None = None,
     *,
     persistent: bool = True,
     new: bool = False,
     key: str | None = None,
     dependency: str | None = None,
     result: bool = False,
+    at: datetime | None = None,
+    expires_at: datetime | None = None,
 ) -> SendOptions:
     """The options that a user passed, checked.
 
     Raises:
         InvalidDuration: a delay below 0 or a ttl below one millisecond.
-        InvalidInput: `persistent`, `new` or `result` is neither True nor False.
+        InvalidInput: `persistent`, `new` or `result` is neither True nor False, or a time is not valid.
     """
     plain = delay is None and ttl is None and headers is None and persistent is True and new is False
-    plain = plain and result is False
+    plain = plain and result is False and at is None and expires_at is None
     if plain and priority is DEFAULT_PRIORITY and key is None and dependency is None:  # nearly always
         return PLAIN
     check_flag(persistent, "persistent")
     check_flag(new, "new")
     check_flag(result, "result")
     return SendOptions(
-        0 if delay is None else milliseconds(delay, name="delay"),
-        0 if ttl is None else milliseconds(ttl, name="ttl", minimum=1),
+        due_of(delay, at),
+        end_of(ttl, expires_at),
         priority,
         headers or NO_HEADERS,
         persistent,
@@ -117,7 +109,9 @@ def observed(
     return sent
 
 
-def _send_one(queue: QueueState[T], body: T, message_id: str | None, options: SendOptions) -> Steps[Sent]:
+def _send_one(  # noqa: C901 - a helper would add a frame to each send
+    queue: QueueState[T], body: T, message_id: str | None, options: SendOptions
+) -> Steps[Sent]:
     if queue.view or queue.part != "live":
         yield from open_live(queue, "send to")  # a view may be a queue by now
     item = packed(queue, body, message_id, options)
@@ -142,6 +136,8 @@ def _send_one(queue: QueueState[T], body: T, message_id: str | None, options: Se
         if taken is not None:
             break
         yield from open_again(queue, "send to")  # it was deleted
+    if taken.refused is not None:
+        raise refusal(queue.name, taken, options.ttl)
     if why:
         raise unconfirmed(item[:1], why)
     if not taken.known:  # nearly always
@@ -151,14 +147,24 @@ def _send_one(queue: QueueState[T], body: T, message_id: str | None, options: Se
     return answer(queue, item[:1], [0], taken.known, new=options.new)[0]
 
 
-def _put(
-    queue: QueueState[Any], chunks: Sequence[Sequence[Argument]], options: SendOptions
-) -> Steps[tuple[list[int], sending_calls.Places, str]]:
-    """Send items (id, payload, …). A queue that was deleted is opened again.
+class _Put(NamedTuple):
+    """What the queue did with all chunks of a window.
 
-    Returns:
-        Of all chunks: the births of the items; those that the queue already had; and why they are not
-        confirmed.
+    Attributes:
+        births: of the items.
+        known: those that the queue already had.
+        unconfirmed: why they are not confirmed; empty: they are.
+        refused: the reply for a chunk that was refused; None: none was.
+    """
+
+    births: list[int]
+    known: sending_calls.Places
+    unconfirmed: str
+    refused: sending_calls.Taken | None
+
+
+def _put(queue: QueueState[Any], chunks: Sequence[Sequence[Argument]], options: SendOptions) -> Steps[_Put]:
+    """Send items (id, payload, …). A queue that was deleted is opened again.
 
     Raises:
         InvalidInput: the name now belongs to dead letters; the messages of these chunks were not sent.
@@ -170,6 +176,7 @@ def _put(
     ]
     births = [0] * sum(len(items) // 2 for items in chunks)
     known, why = dict[int, sending_calls.Place](), ""
+    refused: sending_calls.Taken | None = None
     replies: list[sending_calls.Taken | None]
     while True:
         calls = [
@@ -181,18 +188,21 @@ def _put(
         replies, problem = yield from taken_in(queue.confirm, queue.keys, calls)
         why = why or problem
         yield from answered([sender for sender, _, _ in left])
-        refused: list[tuple[int, Sequence[Argument]]] = []
+        gone: list[tuple[int, Sequence[Argument]]] = []
         for (sender, first, items), taken in zip(left, replies, strict=True):
             queue.senders.take_back(sender)
             if taken is None:
-                refused.append((first, items))
+                gone.append((first, items))
+                continue
+            if taken.refused is not None:
+                refused = taken
                 continue
             born = taken.births(len(items) // 2)
             births[first : first + len(born)] = born
             known.update((first + n, place) for n, place in taken.known.items())
-        if not refused:
-            return births, known, why
-        left = [(queue.senders.lend(queue.keys), first, items) for first, items in refused]
+        if not gone:
+            return _Put(births, known, why, refused)
+        left = [(queue.senders.lend(queue.keys), first, items) for first, items in gone]
         yield from open_again(queue, "send to")
 
 
@@ -221,21 +231,32 @@ def send(
     return observed(queue, sending, options, partial(_send, queue, bodies, with_result))
 
 
+def several(bodies: Iterable[T]) -> Iterable[T]:
+    """The bodies of `send_many`.
+
+    Raises:
+        InvalidInput: it is one body.
+    """
+    if isinstance(bodies, str | bytes | bytearray | Mapping) or not isinstance(bodies, Iterable):
+        kind = type(cast("object", bodies)).__name__
+        message = f"send_many takes an iterable of bodies, not one of type {kind}: use send"
+        raise InvalidInput(message)
+    return bodies
+
+
 def _send(
     queue: QueueState[T],
     bodies: Iterable[T | Message[T]],
     with_result: WithResult | None,
     options: SendOptions,
 ) -> Steps[list[Sent]]:
-    if isinstance(bodies, str | bytes | bytearray | Mapping) or not isinstance(bodies, Iterable):
-        kind = type(cast("object", bodies)).__name__
-        message = f"send_many takes an iterable of bodies, not one of type {kind}: use send"
-        raise InvalidInput(message)
+    several(bodies)
     yield from open_live(queue, "send to")
     sent: list[Sent] = []
     try:
-        for (delay, ttl), run in groupby(bodies, _times_of):
-            own = own_options(Message(None, delay=delay, ttl=ttl), options)
+        for (delay, ttl, at, expires_at), run in groupby(bodies, _times_of):
+            times: Message[Any] = Message(None, delay=delay, ttl=ttl, at=at, expires_at=expires_at)
+            own = own_options(times, options)
             yield from _send_run(queue, run, own, with_result, sent)
     except RqDlqError as error:
         if sent:
@@ -253,63 +274,25 @@ def _send_run(
 ) -> Steps[None]:
     """Send messages that share their times, and add their ids to `sent`."""
     while True:
-        window = _window(queue, source, options)
+        window = window_of(queue, source, options)
         if not window.chunks:
             return
         if queue.said:
             yield from warn_if_ignored(queue, queue.said)
-        births, known, why = yield from _put(queue, window.chunks, options)
-        if why:
-            raise unconfirmed(window.ids, why)
-        answers = answer(queue, window.ids, births, known, new=options.new)
+        put = yield from _put(queue, window.chunks, options)
+        if put.refused is not None:
+            done = enumerate(window.ids)
+            sent += [Sent(message_id) for n, message_id in done if put.births[n] or n in put.known]
+            raise refusal(queue.name, put.refused, options.ttl)
+        if put.unconfirmed:
+            raise unconfirmed(window.ids, put.unconfirmed)
+        answers = answer(queue, window.ids, put.births, put.known, new=options.new)
         if with_result is not None:
             for n in window.asking:
                 answers[n] = with_result(answers[n])
         sent += answers
 
 
-def _times_of(body: object) -> tuple[Duration | None, Duration | None]:
-    """The delay and the time to live of a message itself; None: the call's."""
-    return (body.delay, body.ttl) if isinstance(body, Message) else _NO_TIMES
-
-
-def _window(queue: QueueState[T], source: Iterator[T | Message[T]], options: SendOptions) -> _Window:
-    """The chunks of one round trip, about half a megabyte together."""
-    window = _Window()
-    size = 0
-    while len(window.chunks) < WINDOW and size < CHUNK_BYTES:
-        items, more = _items(queue, source, options, window, CHUNK_BYTES - size)
-        if not items:
-            break
-        window.chunks.append(items)
-        size += more
-    return window
-
-
-def _items(
-    queue: QueueState[T], source: Iterator[T | Message[T]], options: SendOptions, window: _Window, most: int
-) -> tuple[list[Argument], int]:
-    """Ids and payloads of a chunk, flat, and their bytes: `most`, or one message more."""
-    items: list[Argument] = []
-    size = 0
-    pack, all_ask = packer(queue, options), asks_result(queue, options)
-    queue.said |= options.said
-    drawn = queue.ids.drawn()
-    for body in islice(source, CHUNK):
-        if isinstance(body, Message):
-            own = own_options(body, options)  # pyright: ignore[reportUnknownArgumentType]
-            queue.said |= own.said
-            message_id = body.id or next(drawn)
-            payload = packer(queue, own)(body.body)  # pyright: ignore[reportUnknownArgumentType]
-            asks = asks_result(queue, own)
-        else:
-            message_id, payload, asks = next(drawn), pack(body), all_ask
-        if asks:
-            window.asking.append(len(window.ids) + len(items) // 2)
-        items.append(message_id)
-        items.append(payload)
-        size += len(payload)
-        if size >= most:
-            break
-    window.ids += cast("list[str]", items[::2])
-    return items, size
+def _times_of(body: object) -> _Times:
+    """The delay and the time to live of a message itself, and the times for them; None: the call's."""
+    return (body.delay, body.ttl, body.at, body.expires_at) if isinstance(body, Message) else _NO_TIMES

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rq_dlq._keys import MoreKeys
 from rq_dlq.core.jobs.calls import member_of
-from rq_dlq.core.settling.calls import GONE, NO_RESULTS
-from rq_dlq.core.steps.call import Argument, Call, Held, Sender, read_ids
+from rq_dlq.core.settling.calls import NO_RESULTS
+from rq_dlq.core.steps.call import Argument, Call, Held, Sender, read_ids, whole
+from rq_dlq.core.steps.replies import Word, one_of
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
 
-DELETED, STAGED_GONE, KNOWN = -1, -2, -3  # lua/commit.lua
-FIRST = 4  # the position of the first item among the arguments of lua/commit.lua
+FIRST = 4  # the position of the first item among the arguments of the verb `commit`
+_VERDICT = one_of(Word.DONE, Word.LOST, Word.DELETED, Word.INCOMPLETE, Word.PAST, Word.FULL, Word.KNOWN)
+_NOT_HELD = one_of(Word.SETTLED_BEFORE, Word.LOST, Word.GONE)
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """Messages of a session that share their times; durations in milliseconds, 0: none."""
+    """Messages of a session that share their times, which are as in `values/times.py`."""
 
     delay: int
     ttl: int
@@ -30,7 +33,7 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A list of messages that a session has staged, since they are too large for one script.
+    """A list of messages that a session has staged, since they are too large for one call.
 
     Attributes:
         job: the name that all lists of the session share.
@@ -62,23 +65,24 @@ class Share:
 
 
 class Ended(NamedTuple):
-    """The end of a session. Nothing was done if any of `lost`, `deleted`, `gone` or `known` is set.
+    """The end of a session.
 
     Attributes:
+        verdict: DONE; or nothing was done: LOST, KNOWN, DELETED (one of the queues), INCOMPLETE (the staged
+            messages no longer exist), PAST (messages would have expired) or FULL.
         lost: ids of messages that are not held.
-        deleted: a queue was deleted since its opening.
-        gone: the staged messages no longer exist.
         blocked: queues and ids of messages that were not sent, since a dead letter has their id.
         other_keys: the messages that were not sent, since the queue has their ids, with another key.
         known: the messages whose ids their queues have, if that refuses the commit.
+        full: the queue that has no room, and how many messages it has; 0: it takes no staged messages.
     """
 
+    verdict: Word = Word.DONE
     lost: Sequence[str] = ()
-    deleted: bool = False
-    gone: bool = False
     blocked: Sequence[tuple[str, str]] = ()
     other_keys: Sequence[tuple[str, str]] = ()
     known: Sequence[tuple[str, str]] = ()
+    full: tuple[str, int] = ("", 0)
 
 
 def ack_all(keys: QueueKeys, held: Sequence[Held]) -> Call[Ended]:
@@ -88,13 +92,16 @@ def ack_all(keys: QueueKeys, held: Sequence[Held]) -> Call[Ended]:
     first try did nothing either, and another consumer settled those that are gone.
     """
 
-    def read(reply: list[int]) -> Ended:
-        return Ended(tuple(held[place - 1][0] for place in reply[::2]))
+    def read(reply: Any, *, repeated: bool = False) -> Ended:
+        lost = whole(reply, 0, and_each=2)
+        verdicts = [_NOT_HELD[verdict] for verdict in lost[1::2]]
+        if not lost or (repeated and verdicts == [Word.GONE] * len(held)):
+            return Ended()
+        numbers: list[int] = lost[::2]
+        return Ended(Word.LOST, tuple(held[number - 1][0] for number in numbers))
 
-    def read_repetition(reply: list[int]) -> Ended:
-        return Ended() if reply[1::2] == [GONE] * len(held) else read(reply)
-
-    return Call("ack_all", keys, {}, [*chain.from_iterable(held)], read, repetition_reader=read_repetition)
+    items = [*chain.from_iterable(held)]
+    return Call("ack_all", keys, {}, items, read, repetition_reader=partial(read, repeated=True))
 
 
 def commit(sender: Sender, shares: Sequence[Share], *, grace: int = 0, strict: bool = False) -> Call[Ended]:
@@ -116,9 +123,11 @@ def commit(sender: Sender, shares: Sequence[Share], *, grace: int = 0, strict: b
         items += (member_of(staged.job, staged.attempt), 2 * staged.count) if staged else ("", 0)
 
     def read(reply: Any) -> Ended:
-        verdict: int = reply[0]
-        if verdict == 0:
-            return Ended(lost=tuple(read_ids(reply[2::2])))
+        verdict = _VERDICT[reply[0]]
+        if verdict is Word.LOST:
+            return Ended(verdict, tuple(read_ids(reply[2::2])))
+        if verdict is Word.FULL:
+            return Ended(verdict, full=(shares[reply[1] - 1].keys.family, reply[2]))
         known: dict[bool, list[tuple[str, str]]] = {
             True: [],
             False: [],
@@ -126,14 +135,9 @@ def commit(sender: Sender, shares: Sequence[Share], *, grace: int = 0, strict: b
         pairs: list[tuple[int, int]] = list(zip(reply[1::2], reply[2::2], strict=True))
         for n, at in pairs:
             known[at > 0].append((shares[n - 1].keys.family, str(items[abs(at) - FIRST])))
-        if verdict == KNOWN:
-            return Ended(known=tuple(known[True]))
-        return Ended(
-            deleted=verdict == DELETED,
-            gone=verdict == STAGED_GONE,
-            blocked=tuple(known[True]),
-            other_keys=tuple(known[False]),
-        )
+        if verdict is Word.KNOWN:
+            return Ended(verdict, known=tuple(known[True]))
+        return Ended(verdict, blocked=tuple(known[True]), other_keys=tuple(known[False]))
 
     args: dict[str, Argument] = {"number": sender.number, "grace": grace, "strict": int(strict)}
     return Call("commit", sender.keys, args, items, read, [_keys_of(share) for share in shares])

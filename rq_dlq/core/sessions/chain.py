@@ -6,7 +6,7 @@ another delivery of this message has sent. The caller must specify which.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rq_dlq.core.sessions import session as sessions
 from rq_dlq.core.sessions.session import Session
@@ -21,18 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rq_dlq.core.queues.queue import QueueState
-    from rq_dlq.core.sending.packing import SendOptions
+    from rq_dlq.core.sending.packing import Link
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.leased import Leased
-
-
-class Link(NamedTuple):
-    """One of the messages that an ack sends; an id of None: one is drawn."""
-
-    queue: QueueState[Any]
-    body: Any
-    id: str | None
-    options: SendOptions
 
 
 class Chain(Session):
@@ -43,7 +34,7 @@ class Chain(Session):
 
     @property
     def held(self) -> list[Leased[Any]]:
-        """The message, even if this process has lost it: only the script decides whether it is held."""
+        """The message, even if this process has lost it: only the verb decides whether it is held."""
         return self.claimed
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from rq_dlq.core.jobs.jobs import GRACE
 from rq_dlq.core.opening import open_again, open_live
+from rq_dlq.core.sending.answers import full
 from rq_dlq.core.sending.ignored import warn_if_ignored
 from rq_dlq.core.sending.packing import packed
 from rq_dlq.core.sending.send import observed
@@ -19,6 +20,7 @@ from rq_dlq.core.settling.settle import family_of, nack, release, settle_by_erro
 from rq_dlq.core.steps.call import repetition
 from rq_dlq.core.steps.confirm import taken_in, unconfirmed
 from rq_dlq.core.steps.indeterminate import is_indeterminate
+from rq_dlq.core.steps.replies import ERRORS, Word
 from rq_dlq.core.steps.senders import answered
 from rq_dlq.core.steps.step import MOST
 from rq_dlq.errors import (
@@ -93,7 +95,7 @@ class Session:
 
 
 def capacity_for(session: Session, count: int) -> int:
-    """How many of `count` messages may be claimed: the end of a session is one script, so it has a limit.
+    """How many of `count` messages may be claimed: the end of a session is one call, so it has a limit.
 
     Raises:
         InvalidInput: none, or the outcome of the last commit is unknown.
@@ -152,7 +154,8 @@ def commit(session: Session) -> Steps[int]:
         BrokerUnavailable: the outcome may be unknown; commit again to find out. It does nothing twice.
         BrokerRefused: the server refused it, or lost the staged messages; nothing was done.
         InvalidInput: it sends a message under the id of one that it acks, or to a name that a policy has
-            given to dead letters since; nothing was done.
+            given to dead letters since, or the `expires_at` of a message has passed; nothing was done.
+        QueueFull: a queue has no room for what is sent to it; nothing was done.
         KnownId: it is strict, and a queue has the id of a message that it sends; nothing was done.
     """
     held = session.held
@@ -171,12 +174,12 @@ def commit(session: Session) -> Steps[int]:
     except RqDlqError as error:
         session.indeterminate = call if before or is_indeterminate(error) else None
         raise
-    if ended.deleted:
+    if ended.verdict is Word.DELETED:
         session.indeterminate = None
         for queue in session.targets.values():
             yield from open_again(queue, "send to")
         return (yield from commit(session))
-    if why and not (ended.lost or ended.gone or ended.known):
+    if why and ended.verdict:
         raise unconfirmed(ids_of(session.outgoing), why, f"{session.again}() again, which is safe")
     session.indeterminate = None
     _check_done(ended)
@@ -187,17 +190,21 @@ def commit(session: Session) -> Steps[int]:
 
 def _check_done(ended: calls.Ended) -> None:
     """Raise an error if a commit did nothing."""
-    if ended.lost:
-        raise LeaseLost(
+    if ended.verdict is Word.LOST:
+        raise ERRORS[ended.verdict](
             "the session was not committed, nothing was sent or acked: the lease on "
             f"{some(ended.lost, NAMED)} was lost. Use a longer lease, or extend it"
         )
-    if ended.gone:
-        raise BrokerRefused(
+    if ended.verdict is Word.INCOMPLETE:
+        raise ERRORS[ended.verdict](
             "the session was not committed, nothing was sent or acked: its staged messages are gone, since "
             f"they wait {human(staging.WAITS)} for the commit, or the server lost them. Commit again"
         )
-    if ended.known:
+    if ended.verdict is Word.PAST:
+        raise ERRORS[ended.verdict](staging.PAST)
+    if ended.verdict is Word.FULL:
+        raise _full(*ended.full)
+    if ended.verdict is Word.KNOWN:
         known = [f"{message_id} in {family!r}" for family, message_id in ended.known]
         raise KnownId(
             f"{some(known, NAMED)}: the queue has it already, dead or alive, or remembers its ack, so "
@@ -206,6 +213,15 @@ def _check_done(ended: calls.Ended) -> None:
             [message_id for _, message_id in ended.known],
             charge=False,
         )
+
+
+def _full(queue: str, length: int) -> RqDlqError:
+    if length:
+        return full(queue, length, "sent or acked. Commit", charge=False)
+    return InvalidInput(
+        f"{queue} has a max_length, so it takes at most half a megabyte of a session, or one message: "
+        "nothing was sent or acked. Commit more often"
+    )
 
 
 def _finish(session: Session, ended: calls.Ended) -> Steps[None]:
@@ -231,7 +247,7 @@ def _note_acked(queue: QueueState[Any], deliveries: Sequence[Leased[Any]]) -> No
 
 
 def _ending(session: Session, shares: Sequence[calls.Share]) -> Call[calls.Ended]:
-    """The one script that ends the session; one that only acks also runs when memory is full."""
+    """The one call that ends the session; one that only acks also runs when memory is full."""
     if len(shares) == 1 and not session.sent:
         return calls.ack_all(shares[0].keys, shares[0].held)
     session.sender = session.queue.senders.lend(shares[0].keys)

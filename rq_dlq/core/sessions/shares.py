@@ -72,7 +72,7 @@ def ids_of(outgoing: OfQueues) -> list[str]:
 
 
 def check_chain(outgoing: OfQueues) -> None:
-    """Check the messages that an ack sends, which is one script.
+    """Check the messages that an ack sends, which is one call.
 
     Raises:
         InvalidInput: it is too large, or two messages for one queue have one id: one would not be sent.
@@ -92,7 +92,7 @@ def check_chain(outgoing: OfQueues) -> None:
 
 
 def is_large(groups: Iterable[Sequence[Any]]) -> bool:
-    """Whether groups of messages are too large for one script: half a megabyte, and more than one message."""
+    """Whether groups of messages are too large for one call: half a megabyte, and more than one message."""
     sizes = [size for items in groups for size in sizes_of(items)]
     return len(sizes) > 1 and sum(sizes) > CHUNK_BYTES
 

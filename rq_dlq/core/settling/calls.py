@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote
 
 from rq_dlq.core.steps.call import Argument, Call, Held, whole
+from rq_dlq.core.steps.replies import Word, one_of
 from rq_dlq.values.later import upgrade
 from rq_dlq.values.settlement import Fate, Settlement, settled_alike
 
@@ -131,10 +132,7 @@ def progress(keys: QueueKeys, held: Held, *, part: float, text: str) -> Call[boo
         "progress": f"{part:.4g}/{quote(text, safe='')}",
     }
 
-    def read(reply: Any) -> bool:
-        return bool(reply == _SETTLED)
-
-    return Call("progress", keys, args, (), read)
+    return Call("progress", keys, args, (), _is_held)
 
 
 def extend(
@@ -148,14 +146,16 @@ def extend(
     ids, items = _items(held)
 
     def read(reply: Any) -> tuple[int, list[bool]]:
-        deadline, *verdicts = whole(reply, 1 + len(ids))
-        return deadline, [verdict == _SETTLED for verdict in verdicts]
+        deadline, *verdicts = whole(reply, 1, and_each=1)
+        if verdicts == [_SETTLED]:
+            return deadline, [True] * len(ids)
+        return deadline, [*map(_is_held, whole(verdicts, len(ids)))]
 
     return Call("extend", keys, {"lease": lease, "only_later": int(only_later)}, items, read)
 
 
 def _items(held: Iterable[Held]) -> tuple[Sequence[str], list[Argument]]:
-    """The ids of held messages, and the items that name them (lua/lib/settled).
+    """The ids of held messages, and the items that name them (lua/settle.lua).
 
     The items are how many, their ids, then each token and how many of these, in a row, it holds.
     """
@@ -167,7 +167,7 @@ def _items(held: Iterable[Held]) -> tuple[Sequence[str], list[Argument]]:
 
 
 def _settle(
-    script: str,
+    verb: str,
     keys: QueueKeys,
     args: Mapping[str, Argument],
     held: Iterable[Held],
@@ -186,39 +186,57 @@ def _settle(
         items = [*before, *items]
 
     def read(reply: Any, *, repeated: bool = False) -> list[Settlement]:
-        if reply == _LATER:
-            raise upgrade("the redelivery policy of this queue", "")
         if reply == _SETTLED:
             return settled_alike(ids, done)
+        if isinstance(reply, bytes):
+            _REFUSED[reply]
+            raise upgrade("the redelivery policy of this queue", "")
         verdicts = whole(reply, len(ids))
         return [
             Settlement(i, done) if verdict == _SETTLED else _settlement(i, verdict, repeated)
             for i, verdict in zip(ids, verdicts, strict=True)
         ]
 
-    return Call(script, keys, args, items, read, repetition_reader=partial(read, repeated=True))
+    return Call(verb, keys, args, items, read, repetition_reader=partial(read, repeated=True))
 
 
-_SETTLED, _SETTLED_BEFORE, _LOST, GONE = 1, 2, 0, -1  # lua/lib/refusal.lua
-_LATER, _UNCHARGED = -2, "uncharged"  # lua/nack.lua
-_CLOSED = "closed"  # lua/ack.lua
+_SETTLED: Final = Word.SETTLED.encode()  # compared as it is received
+_NOT_HELD: Final = one_of(Word.SETTLED_BEFORE, Word.LOST, Word.GONE)
+_REFUSED: Final = one_of(Word.LATER)
+_OUTCOMES: Final[Mapping[str, Fate]] = {
+    word.value: word.value  # type: ignore[misc]
+    for word in (
+        *(Word.ACKED, Word.REDELIVERED, Word.DEAD, Word.EXPIRED),
+        *(Word.DISCARDED, Word.KEPT, Word.PASSED_ON),
+    )
+}
+_DEPENDENCY: Final = frozenset({"", Word.UNCHARGED, Word.CLOSED, Word.GATHERED})
+"""What the outcome of a message may say of its dependency, or its gather."""
 
 
-def _settlement(message_id: str, answer: Any, repeated: bool) -> Settlement:
+def _is_held(verdict: Any) -> bool:
+    if verdict != _SETTLED:
+        _NOT_HELD[verdict]
+    return bool(verdict == _SETTLED)
+
+
+def _settlement(message_id: str, answer: bytes, repeated: bool) -> Settlement:
     """The settlement of one message, unless the verdict is just "settled".
 
     A repeated call that finds its message settled by its own token, or gone, was done the first time.
     """
-    if isinstance(answer, bytes):
-        outcome, delay, word, name = [*answer.decode(errors="replace").split(" ", 3), "", "", ""][:4]
+    said, delay, word, name = [*answer.decode(errors="replace").split(" ", 3), "", "", ""][:4]
+    if (outcome := _OUTCOMES.get(said)) is not None and word in _DEPENDENCY:
         return Settlement(
             message_id,
-            outcome,  # type: ignore[arg-type]
+            outcome,
             int(delay) / 1000 if delay else None,
-            opened=name if word == _UNCHARGED else "",
-            uncharged=word == _UNCHARGED,
-            closed=name if word == _CLOSED else "",
+            opened=name if word == Word.UNCHARGED else "",
+            uncharged=word == Word.UNCHARGED,
+            closed=name if word == Word.CLOSED else "",
+            gathered=word == Word.GATHERED,
         )
-    if repeated and answer in {_SETTLED_BEFORE, GONE}:
+    verdict = _NOT_HELD[word.encode() if outcome else answer]
+    if repeated and verdict in {Word.SETTLED_BEFORE, Word.GONE}:
         return Settlement(message_id, "settled")
-    return Settlement(message_id, "gone" if answer == GONE else "lost")
+    return Settlement(message_id, "gone" if verdict is Word.GONE else "lost")

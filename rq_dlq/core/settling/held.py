@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from rq_dlq.errors import LeaseLost
+from rq_dlq.core.steps.replies import ERRORS, Word
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rq_dlq.values.settlement import Fate, Settlement
 
 
@@ -19,19 +21,16 @@ def held_or_raise(settlement: Settlement, before: Fate | None = None) -> Settlem
     Raises:
         LeaseLost: nothing was settled.
     """
-    if before is not None and not settlement:
-        message = (
-            f"message {settlement.id}: this delivery was settled before, its outcome is {before!r}; "
-            "nothing was changed"
-        )
-        raise LeaseLost(message)
-    if settlement.outcome == "lost":
-        message = (
-            f"message {settlement.id}: the lease was lost, so nothing was changed; another consumer gets the "
-            "message. Use a longer lease or extend it"
-        )
-        raise LeaseLost(message)
-    if settlement.outcome == "gone":
-        message = f"message {settlement.id} is no longer in the queue: it was settled or removed before"
-        raise LeaseLost(message)
-    return settlement
+    if settlement:
+        return settlement
+    if before is not None:
+        why = f"this delivery was settled before, its outcome is {before!r}; nothing was changed"
+        raise ERRORS[settlement.outcome](f"message {settlement.id}: {why}")
+    raise ERRORS[settlement.outcome](f"message {settlement.id}{_WHY[settlement.outcome]}")
+
+
+_WHY: Final[Mapping[str, str]] = {
+    Word.LOST: ": the lease was lost, so nothing was changed; another consumer gets the message. Use a "
+    "longer lease or extend it",
+    Word.GONE: " is no longer in the queue: it was settled or removed before",
+}

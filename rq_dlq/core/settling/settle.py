@@ -7,6 +7,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
+from rq_dlq.core.gathers.carrying import carry_ended
 from rq_dlq.core.queues.observers import NO_CAUSE
 from rq_dlq.core.results.results import MOST
 from rq_dlq.core.settling import calls as settling_calls
@@ -17,6 +18,7 @@ from rq_dlq.core.steps.step import CHANGED, CHUNK, CHUNK_BYTES, WINDOW, Batch, S
 from rq_dlq.errors import (
     KnownId,
     Poison,
+    QueueFull,
     Redeliver,
     UnprocessableMessage,
 )
@@ -33,9 +35,9 @@ if TYPE_CHECKING:
     from rq_dlq.values.failure import Cause
     from rq_dlq.values.leased import Leased
 
-_closed = attrgetter("closed")
+_closed, _gathered = attrgetter("closed"), attrgetter("gathered")
 GOLDEN = (
-    0.6180339887498949  # by which a script steps from one delay of a batch to the next (lua/lib/judge.lua)
+    0.6180339887498949  # by which the Lua steps from one delay of a batch to the next (lua/judge.lua, judge)
 )
 
 
@@ -54,6 +56,7 @@ def ack(
     settlements = yield from settling
     if any(map(_closed, settlements)):
         yield from log_ended(queue, settlements)
+    yield from _carry(queue, settlements)
     return settlements
 
 
@@ -86,7 +89,7 @@ def nack(
 
     def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
         nonlocal drawn
-        first, drawn = drawn, (drawn + GOLDEN * len(chunk)) % 1  # as the script continues from it
+        first, drawn = drawn, (drawn + GOLDEN * len(chunk)) % 1  # as the verb continues from it
         return settling_calls.nack(
             keys, chunk, delay=after, charge=charge, cause=cause, consumer=queue.consumer,
             seed=first, default_policy=queue.policy, counts=counts, pauses=pause_key,
@@ -97,6 +100,7 @@ def nack(
         log_opened(queue, settlements)
     elif charge:
         yield from note_uncounted(queue, held, error)
+    yield from _carry(queue, settlements)
     return settlements
 
 
@@ -117,7 +121,9 @@ def poison(
             seed=seed(), default_policy=queue.policy,
         )  # fmt: skip
 
-    return (yield from _settle(queue, held, call, error=error, cause=cause))
+    settlements = yield from _settle(queue, held, call, error=error, cause=cause)
+    yield from _carry(queue, settlements)
+    return settlements
 
 
 def release(
@@ -178,7 +184,7 @@ def settle_by_error(
     if isinstance(error, UnprocessableMessage):
         return (yield from poison(queue, held, error, reason="unprocessable", values=values))
     if isinstance(error, Exception):
-        charge = not isinstance(error, KnownId) or error.charge  # an ack that sends was refused
+        charge = not isinstance(error, KnownId | QueueFull) or error.charge  # an ack that sends was refused
         return (yield from nack(queue, held, error, charge=charge, values=values))
     return (yield from release(queue, held))
 
@@ -214,6 +220,12 @@ def extend(queue: QueueState[Any], deliveries: Sequence[Leased[Any]], lease: int
                     shared = deliveries[n]._lease
                     shared.ends = max(shared.ends, deadline) if queue.tended else deadline
     return still
+
+
+def _carry(queue: QueueState[Any], settlements: Iterable[Settlement]) -> Steps[None]:
+    """Carry what all children of a gather have ended with, if a settlement tells so."""
+    if any(map(_gathered, settlements)):
+        yield from carry_ended(queue, 0)
 
 
 def family_of(queue: QueueState[Any], token: str) -> QueueKeys:
@@ -255,17 +267,17 @@ def _settle(
     error: BaseException | str | None = None,
     cause: Cause = NO_CAUSE,
 ) -> Steps[list[Settlement]]:
-    """Settle messages, `size` of them in one script."""
+    """Settle messages, `size` of them in one call."""
     if not held:
         return []
     if len(held) <= size and _is_one_family(held):  # nearly always: one generator less
-        script = call(queue.keys, held)
+        asked = call(queue.keys, held)
         try:
-            settlements: list[Settlement] = yield queue.indeterminate.resolve(script, held)
+            settlements: list[Settlement] = yield queue.indeterminate.resolve(asked, held)
         except BaseException as raised:
-            queue.indeterminate.note(script, held, raised)
+            queue.indeterminate.note(asked, held, raised)
             raise
-        queue.indeterminate.settle(script, held)
+        queue.indeterminate.settle(asked, held)
         if queue.observers:
             queue.observers.settled(queue.name, held, settlements, error, cause)
         return settlements

@@ -1,4 +1,4 @@
-"""An operation as a value: a script or a command, its keys and arguments, how to read the reply."""
+"""An operation as a value: a verb or a command, its keys and arguments, how to read the reply."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, cast
 
-from rq_dlq.values.cached import cached_property
 from rq_dlq.values.message import Row
 
 if TYPE_CHECKING:
     from rq_dlq._keys import Keys, MoreKeys
+    from rq_dlq._scripts.verb import Verbs
     from rq_dlq.values.outcome import RawOutcome
 
 R = TypeVar("R")
@@ -24,73 +24,43 @@ UNLIKE = (TypeError, AttributeError, LookupError, ValueError)
 """The error of readers for a reply of another kind."""
 
 
-class Script(Protocol):
-    """The data of an assembled script that a command needs; `_scripts` has them."""
-
-    @cached_property
-    def sha(self) -> str:
-        """The name by which Redis finds it."""
-        ...
-
-    @property
-    def keys(self) -> Sequence[str]:
-        """Names of its keys, in order."""
-        ...
-
-    @property
-    def args(self) -> tuple[str, ...]:
-        """Names of its arguments, in order."""
-        ...
-
-    @property
-    def families(self) -> Sequence[str]:
-        """Names of the keys that are passed for each of several queues."""
-        ...
-
-    def arguments(self, given: Mapping[str, object], /) -> Iterable[object]:
-        """The values in the script's order; a TypeError if the names are not those that it binds."""
-        ...
-
-
-class Scripts(Protocol):
-    """The assembled scripts, by the names of their Lua files."""
-
-    def __getitem__(self, name: str, /) -> Script:
-        """A script."""
-        ...
-
-
 class Run(bytes):
-    """EVALSHA: the first word of the commands that run a script on the same keys.
+    """EVALSHA or FCALL: the first word of the commands that run a verb on the same keys.
 
     Attributes:
         words: how many words these commands have in common.
+        verb: its name.
         packed: these words in the form for sending, kept by the sender; empty: not yet packed.
     """
 
     words: int
+    verb: str
     packed = b""
 
-    def __new__(cls, words: int) -> Self:
+    def __new__(cls, word: bytes, words: int, verb: str) -> Self:
         """The first words, this many."""
-        run = super().__new__(cls, b"EVALSHA")
-        run.words = words
+        run = super().__new__(cls, word)
+        run.words, run.verb = words, verb
         return run
+
+    def __reduce__(self) -> tuple[type[Self], tuple[bytes, int, str]]:
+        """What it is made of: Spark copies brokers to its executors."""
+        return type(self), (bytes(self), self.words, self.verb)
 
 
 class Call(NamedTuple, Generic[R]):  # a tuple is made faster than a frozen dataclass
-    """One run of a script.
+    """One run of a verb.
 
     Args:
-        script: the name of its Lua file.
-        args: by the names that the script binds.
+        verb: its name.
+        args: by the names that it binds.
         items: the values of all items, flat.
         reader: turns the reply into the result.
-        families: the queues of a script on several queues, or the lists of a job.
+        families: the queues of a verb on several queues, or the lists of a job.
         repetition_reader: the same for a repetition of a call with an unknown outcome; None: `reader`.
     """
 
-    script: str
+    verb: str
     keys: Keys
     args: Mapping[str, Argument]
     items: Sequence[Argument]
@@ -110,19 +80,19 @@ class Call(NamedTuple, Generic[R]):  # a tuple is made faster than a frozen data
         except UNLIKE as error:
             raise WrongReply from error
 
-    def command(self, scripts: Scripts) -> tuple[Any, ...]:
-        """The Redis command; the server must know the script."""
-        script = scripts[self.script]
-        head = None if self.families else self.keys.heads.get(script.sha)
+    def command(self, verbs: Verbs) -> tuple[Any, ...]:
+        """The Redis command; the server must know the verb."""
+        verb = verbs[self.verb]
+        head = None if self.families else self.keys.heads.get(verb.key)
         if head is None:
-            names = [self.keys[name] for name in script.keys]
-            names += [family[name] for family in self.families for name in script.families]
-            head = (Run(3 + len(names)), script.sha, len(names), *names)
+            names = [self.keys[name] for name in verb.keys]
+            names += [family[name] for family in self.families for name in verb.families]
+            head = (Run(verb.word, 3 + len(names), self.verb), verb.sha, len(names), *names)
             if not self.families:
-                self.keys.heads[script.sha] = head
-        in_order = tuple(self.args) == script.args  # nearly always
-        args = self.args.values() if in_order else script.arguments(self.args)
-        return (*head, *args, *self.items)
+                self.keys.heads[verb.key] = head
+        in_order = tuple(self.args) == verb.args  # nearly always
+        args = self.args.values() if in_order else verb.arguments(self.args)
+        return (*head, *args, *self.items, *verb.tail)
 
 
 @dataclass(slots=True)
@@ -132,12 +102,14 @@ class Sender:
     Attributes:
         keys: of the queue, and of the register with the number of the last call that was done.
         number: of the current call.
-        plan: the plan that it carries out (lua/lib/planned.lua); empty: none.
+        plan: the plan that it carries out (lua/choice.lua); empty: none.
+        stays: its register does not expire.
     """
 
     keys: MoreKeys
     number: int = 0
     plan: str = ""
+    stays: bool = False
 
 
 def repetition(call: Call[R]) -> Call[R]:
@@ -151,7 +123,7 @@ class Command(Generic[R]):
 
     parts: tuple[Argument, ...]
     reader: Callable[[Any], R] = lambda reply: reply
-    script: ClassVar[str] = ""  # it runs none
+    verb: ClassVar[str] = ""  # it runs none
 
     def read(self, reply: Any, repeated: bool) -> R:
         """The result; like `Call.read`."""
@@ -161,9 +133,9 @@ class Command(Generic[R]):
         except UNLIKE as error:
             raise WrongReply from error
 
-    def command(self, scripts: Scripts) -> tuple[Any, ...]:
+    def command(self, verbs: Verbs) -> tuple[Any, ...]:
         """The Redis command."""
-        del scripts
+        del verbs
         return self.parts
 
 
@@ -174,8 +146,8 @@ class WrongReply(Exception):  # noqa: N818 - never leaves `_redis`
     two share a socket, and read each other's replies. Or another program wrote to the queue's keys.
     """
 
-    def __init__(self) -> None:
-        super().__init__("the reply is for another call, or another program wrote to the keys")
+    def __init__(self, why: str = "") -> None:
+        super().__init__(why or "the reply is for another call, or another program wrote to the keys")
 
 
 def whole(reply: Any, length: int, *, and_each: int = 0) -> list[Any]:

@@ -94,8 +94,10 @@ def lost_among(results: Iterable[Any]) -> NodeUnavailable | None:
 def together(several: Sequence[Steps[R]]) -> Steps[list[R]]:
     """Run generators concurrently, with the next calls of all in one round trip; returns their results.
 
-    None of them may wait. An error ends all.
+    Only one that is alone may wait. An error ends all.
     """
+    if len(several) == 1:
+        return [(yield from several[0])]
     results: dict[int, R] = {}
     replies: dict[int, Any] = dict.fromkeys(range(len(several)))
     while True:

@@ -34,14 +34,14 @@ class Settlements:
         """The call; it is a repetition for those messages for which the same verb is indeterminate."""
         if not self._known:
             return call
-        again = [(call.script, one) in self._known for one in held]
+        again = [(call.verb, one) in self._known for one in held]
         return call._replace(reader=partial(_read_each, call, again)) if any(again) else call
 
     def note(self, call: Call[R], held: Sequence[Held], error: BaseException) -> None:
         """Remember a call that ended in an error, if that leaves its outcome open."""
         if not is_indeterminate(error):
             return
-        self._known.update(dict.fromkeys((call.script, one) for one in held))
+        self._known.update(dict.fromkeys((call.verb, one) for one in held))
         while len(self._known) > MOST:
             self._known.popitem(last=False)
 
@@ -49,7 +49,7 @@ class Settlements:
         """Forget a call whose outcome has become known."""
         if self._known:
             for one in held:
-                self._known.pop((call.script, one), None)
+                self._known.pop((call.verb, one), None)
 
 
 def _read_each(call: Call[list[Settlement]], again: Sequence[bool], reply: Any) -> list[Settlement]:

@@ -13,9 +13,9 @@ from rq_dlq.errors import BrokerUnavailable
 
 R = TypeVar("R")
 
-CHUNK = 250  # messages in one script
+CHUNK = 250  # messages in one call
 CHUNK_BYTES = 1 << 19  # and about this many bytes: 2 ms of Redis
-CHANGED = 20  # messages in one script that judges, moves or removes them: 4 ms where histories are full
+CHANGED = 20  # messages in one call that judges, moves or removes them: 4 ms where histories are full
 WINDOW = 4  # scripts in one round trip
 MOST = 1_000  # messages in one claim: Redis' Lua cannot unpack 8,000 values
 MAX_BLOCK = 1_000  # milliseconds that a waiting client sleeps at most before it looks again
@@ -79,7 +79,7 @@ def chunks(items: Sequence[R], size: int = CHUNK) -> Iterator[Sequence[R]]:
 
 
 def bounded(items: Iterable[R], length: Callable[[R], int]) -> Iterator[list[R]]:
-    """The items, in chunks for one script: at most `CHANGED` of them, of about half a megabyte."""
+    """The items, in chunks for one call: at most `CHANGED` of them, of about half a megabyte."""
     chunk: list[R] = []
     size = 0
     for item in items:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.schedules import calls as schedule_calls
 from rq_dlq.core.steps.step import Batch, Steps
-from rq_dlq.core.upkeep.upkeep import DONE, ROLES, SEVERAL, STEP, script, step
+from rq_dlq.core.upkeep.upkeep import DONE, ROLES, SEVERAL, STEP, call, step
 from rq_dlq.core.upkeep.watched import MaintainedQueue
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def maintain(queue: QueueState[Any]) -> Steps[dict[str, int]]:
 
 def _pass(queue: MaintainedQueue, done: dict[str, int]) -> Steps[bool]:
     """Run each step as long as it finds work that was due at the beginning; whether any found some."""
-    asked = yield schedule_calls.due(queue.keys, limit=0)  # the clock of scripts, which a test may have moved
+    asked = yield schedule_calls.due(queue.keys, limit=0)  # the clock of the Lua, which a test may have moved
     began = asked.now
     before, busy = sum(done.values()), list(done)
     while any((found := (yield from _step_each(queue, busy))).values()):
@@ -48,7 +48,7 @@ def _pass(queue: MaintainedQueue, done: dict[str, int]) -> Steps[bool]:
 def _step_each(queue: MaintainedQueue, names: list[str]) -> Steps[dict[str, int]]:
     limit = STEP // len(names)
     alike = [name for name in names if name not in SEVERAL]
-    counts = yield Batch([script(name, queue.keys, queue.policy, limit) for name in alike])
+    counts = yield Batch([call(name, queue.keys, queue.policy, limit) for name in alike])
     found = dict(zip(alike, counts, strict=True))
     for name in names:
         if name in SEVERAL:

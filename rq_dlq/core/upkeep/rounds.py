@@ -1,7 +1,7 @@
 """Rounds of maintenance: find the due work of every queue, and do it in steps of bounded size.
 
-Finding it costs a few plain reads per queue, whatever it holds; a script runs only if something is due.
-Any number of processes may do this concurrently: each script takes the work that is left when it runs.
+Finding it costs a few plain reads per queue, whatever it holds; a verb runs only if something is due.
+Any number of processes may do this concurrently: each call takes the work that is left when it runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rq_dlq.core.upkeep.upkeep import (
     SEVERAL,
     STEP,
     MaintenanceRole,
-    script,
+    call,
     step,
 )
 from rq_dlq.core.upkeep.watched import QUIET, MaintainedQueue
@@ -30,7 +30,7 @@ from rq_dlq.errors import BrokerRefused
 
 logger = logging.getLogger("rq_dlq.maintenance")
 GROUP = 25  # queues that one round trip reads
-TOGETHER = 20  # scripts in one round trip, which move STEP messages in all
+TOGETHER = 20  # calls in one round trip, which move STEP messages in all
 ENOUGH = 100  # round trips of work, after which a round reads the due work again
 
 
@@ -179,7 +179,7 @@ def _step_all(part: Sequence[tuple[MaintainedQueue, str]], limit: int) -> Steps[
     counts: list[int] = []
     if not any(name in SEVERAL for _, name in part):
         try:
-            calls = [script(name, queue.keys, queue.policy, limit) for queue, name in part]
+            calls = [call(name, queue.keys, queue.policy, limit) for queue, name in part]
             for (queue, _), result in zip(part, (yield Batch(calls, apart=True)), strict=True):
                 if isinstance(result, NodeUnavailable):
                     queue.refuse(result)

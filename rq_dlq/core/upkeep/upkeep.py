@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from rq_dlq.core.gathers import carrying
 from rq_dlq.core.jobs.jobs import roll_forward
 from rq_dlq.core.redrive import redrives
 from rq_dlq.core.schedules.schedules import fire
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.call import Call
 
 MaintenanceRole = Literal["redelivery", "expiry", "retention", "commits", "schedules", "redrives"]
-STEP = 50  # messages that the scripts of one round trip move at most: about 1 ms of Redis
+STEP = 50  # messages that the calls of one round trip move at most: about 1 ms of Redis
 # By role: an index, the work when its first entry is due, and the setting for how long that is kept.
 INDEXES: dict[MaintenanceRole, tuple[tuple[str, str, str], ...]] = {
-    "redelivery": (("leases", "swept", ""), ("scheduled", "promoted", "")),
+    "redelivery": (("leases", "swept", ""), ("scheduled", "promoted", ""), ("gathers", "gathered", "")),
     "expiry": (("expiring", "expired", ""),),
     "retention": (("dead", "retired", "dead_for"), ("expired", "retired", "expired_for")),
     "commits": (("committed", "written", ""),),
@@ -38,7 +39,12 @@ DONE = {
     for role, rows in INDEXES.items()
 }
 ROLES = tuple(INDEXES)
-SEVERAL = {"written": roll_forward, "fired": fire, "redriven": redrives.go_on}  # steps of more than one call
+SEVERAL = {
+    "written": roll_forward,
+    "fired": fire,
+    "redriven": redrives.go_on,
+    "gathered": carrying.look,
+}  # steps of more than one call
 CALLS = {
     "promoted": calls.promote,
     "expired": calls.expire,
@@ -52,10 +58,10 @@ def step(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Steps
     """Run one step of maintenance, such as "swept"; how many messages it concerned."""
     if name in SEVERAL:
         return (yield from SEVERAL[name](keys, limit))
-    return (yield script(name, keys, default_policy, limit))  # type: ignore[no-any-return]
+    return (yield call(name, keys, default_policy, limit))  # type: ignore[no-any-return]
 
 
-def script(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Call[int]:
+def call(name: str, keys: QueueKeys, default_policy: bytes, limit: int) -> Call[int]:
     """The same as one call, for a step that is one call."""
     if name in {"swept", "grouped", "reindexed"}:
         limit = min(limit, CHANGED)  # it checks each message individually

@@ -98,6 +98,10 @@ class MaintainedQueue:
         if name in self._checks and not count:
             self._check_at = self._now + CHECK_AGAIN
 
+    def rest(self) -> None:
+        """Let all checks rest: they were just made."""
+        self._check_at = self._now + CHECK_AGAIN
+
     def _report(self, strategy: dict[str, Any], discarded: int) -> None:
         """Log each time the queue has discarded another `report_interval` of messages (I14)."""
         stored = strategy.get("report_interval")

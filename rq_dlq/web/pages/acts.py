@@ -19,7 +19,7 @@ from rq_dlq.client.choosing import dead_choice
 from rq_dlq.core.changing import changing
 from rq_dlq.core.changing.changing import TAKES
 from rq_dlq.core.changing.plans import carry_out
-from rq_dlq.core.redrive.edits import merging, read_json, rewriting
+from rq_dlq.core.redrive.edits import exposes, merging, read_json, rewriting
 from rq_dlq.core.redrive.terms import Terms
 from rq_dlq.errors import InvalidInput, UnprocessableMessage
 from rq_dlq.values.codec import Codec
@@ -80,7 +80,7 @@ class Chosen:
         """Read a form.
 
         Raises:
-            HTTPException: it chooses no messages, or chooses by a hidden value, which could then be guessed.
+            HTTPException: it chooses no messages, or names a hidden field, whose value it cannot see.
         """
         ids = [str(one) for one in given.getlist("id") if one]
         where = visible(str(given.get("where") or "").strip())  # as shown on the page
@@ -102,7 +102,7 @@ async def ask(site: Site, request: Request) -> Response:
     if not site.access.write:
         raise HTTPException(403, READ_ONLY)
     queue, verb = await site.queue(request), asked(request, "verb")
-    lane = Lane.of_form(request.query_params)
+    lane = Lane.of_form(request.query_params, site.masks)
     if verb in (OF_DEPENDENCIES if lane and lane.of == "dependency" else OF_QUEUES):
         effect = await lane.effect(queue, verb) if lane else OF_QUEUES[verb](await queue.stats())
         close = bool(lane and await lane.down(queue, verb))
@@ -210,6 +210,8 @@ async def _edit_of(site: Site, queue: Queue[Any], chosen: Chosen, text: str) -> 
 
     def checked(body: Any) -> Any:
         new = change(body)
+        if exposes(body, new, site.masks):
+            raise InvalidInput("a value that is hidden here would be visible: its field must stay as it is")
         if codec is not None:
             try:
                 codec.decode(any_json.encode(new), raw=False)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from starlette.exceptions import HTTPException
-
+from rq_dlq.web.pages.lanes import check_visible
 from rq_dlq.web.site import Site, asked
 
 if TYPE_CHECKING:
@@ -18,8 +17,7 @@ HOLDERS = 10  # the most that the page explains
 async def key(site: Site, request: Request) -> Response:
     """Show a key of a queue, whether messages have it or not."""
     queue, text = await site.queue(request), asked(request, "key")
-    if site.masks.value({"key": text}) != {"key": text}:  # otherwise it could be guessed
-        raise HTTPException(400, "this key is hidden on this page")
+    check_visible("key", text, site.masks)
     stats, settings = await queue.key(text).stats(), await queue.settings()
     head = await queue.explain(stats.head) if stats.head else None
     held = [(consumer, await queue.explain(holder)) for holder, consumer in stats.held_by[:HOLDERS]]

@@ -18,10 +18,21 @@ if TYPE_CHECKING:
     from rq_dlq.asyncio.dependency import Dependency
     from rq_dlq.asyncio.key import Key
     from rq_dlq.asyncio.queue import Queue
+    from rq_dlq.values.masks import Masks
 
     Given = QueryParams | FormData
 
 COUNTED = 10_000  # the most messages that the confirmation page counts
+
+
+def check_visible(of: str, text: str, masks: Masks) -> None:
+    """Check that pages show this key or dependency: otherwise it could be guessed.
+
+    Raises:
+        HTTPException: it is hidden.
+    """
+    if masks.value({of: text}) != {of: text}:
+        raise HTTPException(400, f"this {of} is hidden on this page")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +48,18 @@ class Lane:
     text: str
 
     @classmethod
-    def of_form(cls, given: Given) -> Lane | None:
+    def of_form(cls, given: Given, masks: Masks) -> Lane | None:
         """Read a form; None: it is about the whole queue.
 
         Raises:
-            HTTPException: it has a kind other than these, or no text.
+            HTTPException: it has a kind other than these, no text, or a text that is hidden.
         """
         of, text = str(given.get("of") or ""), str(given.get("text") or "")
         if not of:
             return None
         if of not in {"key", "dependency"} or not text:
             raise HTTPException(400, "name a key or a dependency: both a kind and its text")
+        check_visible(of, text, masks)
         return cls(of, text)
 
     def __str__(self) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rq_dlq.core.choosing.choice import PLACES
+from rq_dlq.core.gathers import reading
 from rq_dlq.values.names import Address
 from rq_dlq.web import live
 from rq_dlq.web.pages.lanes import Lane
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from rq_dlq.asyncio.queue import Queue
+    from rq_dlq.values.gathered import GatherStatus
     from rq_dlq.web.site import Site
 
 PEEKED = 10  # messages
+GATHERS = 10  # the oldest ones
 COUNTED, ROWS = 10_000, 20  # how many messages are counted by a header, how many values are shown
 VERBS = ("pause", "resume")
 
@@ -34,7 +37,7 @@ async def queue(site: Site, request: Request) -> Response:
         if len(meant) > 1:
             return site.page(request, "shared.html", name=name, meant=meant, by_name=seen.by_name)
         return go_to(request, "queue", name=meant[0].family)
-    found = site.broker.queue(name)
+    found = site.queue_named(name)
     settings = await found.settings()
     rule = str(settings.per_key or "")
     if rule:
@@ -43,22 +46,28 @@ async def queue(site: Site, request: Request) -> Response:
     points = msgspec.json.encode(site.hub.monitor.columns(found.name)).decode()
     return site.page(
         request, "queue.html", points=points, peeked=await found.peek(PEEKED), settings=settings,
+        gathers=await _gathers(found, values),
         set=[one for one in settings.sources if one.source != "default"],
-        **await _counted(site, found, request.query_params), **values,
+        **await _counted(found, request.query_params), **values,
     )  # fmt: skip
 
 
-async def _counted(site: Site, queue: Queue[Any], given: Mapping[str, str]) -> dict[str, Any]:
+async def _gathers(queue: Queue[Any], values: Mapping[str, Any]) -> list[GatherStatus]:
+    """The oldest gathers whose message waits here; none is read where none is counted."""
+    if not values["queue"].stats.gathers:
+        return []
+    return await queue._run(reading.statuses_of(queue._core.keys, GATHERS))
+
+
+async def _counted(queue: Queue[Any], given: Mapping[str, str]) -> dict[str, Any]:
     """Count the first messages in a state by a header, or by their keys."""
     header, places = given.get("count_by", "").strip(), given.get("place", "")
     if not header:
         return {"counted": None, "header": "", "place": places}
     wanted: Any = [places] if places in PLACES else ["ready", "scheduled"]
     found = await queue.select(places=wanted, limit=COUNTED + 1).count_by(header)
-    rows = [(None if value is None else site.masks.value({header: value})[header], count)
-            for value, count in found.items()]  # fmt: skip
     return {
-        "counted": rows[:ROWS], "header": header, "place": places, "values": len(rows),
+        "counted": [*found.items()][:ROWS], "header": header, "place": places, "values": len(found),
         "looked": min(COUNTED, sum(found.values())), "more": sum(found.values()) > COUNTED,
     }  # fmt: skip
 
@@ -67,7 +76,7 @@ async def _counted(site: Site, queue: Queue[Any], given: Mapping[str, str]) -> d
 async def steer(site: Site, request: Request) -> Response:
     """Pause or resume a queue, or its messages with a key or a dependency; probe a dependency."""
     form, found = await request.form(), await site.queue(request, "name")
-    lane = Lane.of_form(form)
+    lane = Lane.of_form(form, site.masks)
     of_dependency = lane is not None and lane.of == "dependency"
     verb = verb_of(request, (*VERBS, "probe") if of_dependency else VERBS, "a queue")
     how = {"close": True} if of_dependency and form.get("close") else {}

@@ -44,9 +44,9 @@ class Restartable:
         self.clock = Clock(self._raw)
         url = f"unix://{path}"
         if self._colour == "async":
-            self.broker = rq_dlq.asyncio.Broker(url, scripts=MOVED_CLOCK)
+            self.broker = rq_dlq.asyncio.Broker(url, verbs=MOVED_CLOCK)
         else:
-            self.broker = Awaited(rq_dlq.Broker(url, scripts=MOVED_CLOCK))
+            self.broker = Awaited(rq_dlq.Broker(url, verbs=MOVED_CLOCK))
 
     async def restart(self, *, down: Duration = 0) -> None:
         """Kill the server, without a word to anyone, and run it again after a while."""

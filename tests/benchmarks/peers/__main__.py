@@ -28,6 +28,7 @@ from tests.benchmarks.peers import report
 from tests.benchmarks.peers.imports import costs
 from tests.benchmarks.peers.install import REQUIREMENTS, ROOT, US, Environment, NotHereError, installed
 from tests.benchmarks.peers.measure import FailedError, Measured, Plan, measure
+from tests.release import changed, trees
 
 DOCUMENT, DATA = ROOT / "docs" / "performance.md", ROOT / "docs" / "performance.json"
 WIDTH = 200  # columns where the output is not a terminal
@@ -114,7 +115,10 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
 
 def main(given: Sequence[str] | None = None) -> None:
     """Measure, print, and write."""
-    chosen, console = arguments(given), Console(width=None if sys.stdout.isatty() else WIDTH)
+    chosen = arguments(given)
+    if chosen.write and (left := changed(ROOT)):
+        sys.exit(f"commit {' and '.join(left)} first: the figures say which trees of Git were measured")
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
     cores = sorted(os.sched_getaffinity(0))
     plan = Plan(chosen.messages, chosen.seconds, chosen.pick_ups, cores[-1])
     peers = environments([name for name in REQUIREMENTS if name in (chosen.only or REQUIREMENTS)], console)
@@ -133,7 +137,8 @@ def main(given: Sequence[str] | None = None) -> None:
         shown = "\n\n".join([text, *(f"{sheet.title}:\n\n{sheet.markdown()}" for sheet in sheets)])
         samples = [{n: {"figures": m.figures, "failed": m.failed} for n, m in one.items()} for one in rounds]
         about = {name: found.about for name, found in rounds[0].items()}
-        write(shown, {"command": text, "about": about, "rounds": samples, "imports": spent})
+        told = {"command": text, "trees": trees(ROOT), "about": about, "rounds": samples, "imports": spent}
+        write(shown, told)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from itertools import takewhile
 from typing import Any
 
-from rq_dlq.core.claiming.calls import ONLY_SUSPECTS, Claimed
+from rq_dlq.core.claiming.calls import Claimed
 from rq_dlq.core.sending.calls import Taken
+from rq_dlq.core.steps.replies import Word
 from tests.model.interleavings.actions import ALL, lapsed
 from tests.model.interleavings.reduced import NOW
 from tests.model.interleavings.rules import KEPT, SETTLES, Step
@@ -81,10 +82,10 @@ def check_claimed(step: Step, reply: Claimed) -> None:
         return
     assert len(given) == min(room, len(given) + len(left)), f"I15: {given} of {count}, {left} are left"
     assert all(rank(after[name]) > ranks[-1] for name in left if ranks), f"I8: {given} came before {left}"
-    waits = 0 if left and room else -1
+    waits: int | Word = 0 if left and room else Word.NO_EVENT
     if place == "dead":
         rests = [message.rests for message in after.values() if message.place == place]
-        waits = -1 if given or not rests else min(rests) - NOW
+        waits = Word.NO_EVENT if given or not rests else min(rests) - NOW
     assert reply.wait == waits, f"told to wait {reply.wait}"
     check_kept_up(step.after)
 
@@ -97,9 +98,9 @@ def check_suspects(step: Step, given: list[str], left: list[str], room: int) -> 
     if step.verb == "claim as a worker":
         fresh = list(takewhile(lambda name: name in fresh, stood)) or stood[:1]
     assert given == fresh[:room], f"suspects: of {stood} {given} were handed out, not {fresh[:room]}"
-    expected = 0 if left and room else -1
+    expected = 0 if left and room else Word.NO_EVENT
     if step.verb == "claim past suspects" and expected == 0 and not given:
-        expected = ONLY_SUSPECTS
+        expected = Word.SUSPECTS
     assert step.reply.wait == expected, f"told to wait {step.reply.wait}"
 
 
@@ -177,7 +178,9 @@ EXPECTED: dict[str, Callable[[Step], Any]] = {
     "send": known,
     "send later": known,
     "reset": lambda step: len(step.before.messages),
-    "pause": lambda step: (step.before.settings.get("paused") == "1") != step.args[0],
+    "pause": lambda step: (
+        Word.UNCHANGED if (step.before.settings.get("paused") == "1") == step.args[0] else Word.DONE
+    ),
 }
 
 

@@ -91,6 +91,7 @@ ELSEWHERE = {
     "pass_on": "it gives back as a nack with a delay does, by facts that no world has: T2, T4 and T39",
     "groups": "it only reads, and the index that it reads is in every world",
     "reindex": "for keys that were deleted: T2, T4 and T40",
+    "renumber": "of data that 0.1.0 wrote: model/unseen/test_renumber",
     "progress": "it writes a word that no script reads: T4, and behaviour/test_progress",
     "result": "it changes nothing, and no world has a result: behaviour/test_results, and T43",
     "regroup": "for rows that are missing where a script was cut off: T2 and T4",
@@ -99,6 +100,10 @@ ELSEWHERE = {
     **dict.fromkeys(
         ("start_redrive", "step_redrive", "offer_redrive", "steer_redrive", "undo_redrive"),
         "of a list that no world has, else as redrive: T4, and behaviour/test_redrives",
+    ),
+    **dict.fromkeys(
+        ("open_gather", "send_children", "close_gather", "carry_gather", "cancel_gather"),
+        "of gathers, which no world has: model/test_gathers, and T47",
     ),
     "mute": "of no message: T4, and behaviour/test_muting",
     **dict.fromkeys(

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from redis.exceptions import ResponseError
 
-from rq_dlq._scripts import Scripts
+from rq_dlq._scripts import Joined
 from rq_dlq.core.steps.call import Call
 from tests.conftest import MOVED_CLOCK, Clock
-from tests.model.driver import Driver
+from tests.model.driver import Driver, fitting
 from tests.model.interleavings.reduced import NOW, TICK
 from tests.model.interleavings.replies import check_again, check_reply
 from tests.model.interleavings.rules import Step, check
@@ -54,14 +54,15 @@ class Search:
 
     raw: Any
     scope: Scope
-    scripts: Scripts = MOVED_CLOCK
+    scripts: Joined = MOVED_CLOCK
     transitions: int = 0
     worlds: list[Queue] = field(default_factory=list)
     ways: list[tuple[int, Action]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.queue = Driver(self.raw, POLICY, self.scripts)
-        self.server = Server(self.raw, self.scripts)
+        self._fitting = fitting(self.raw, self.scripts)
+        self.server = Server(self.raw, self._fitting)
         every = verbs(self.queue, self.scope.messages)
         self.verbs = {name: every[name] for name in self.scope.verbs}
         self._numbers: dict[Any, int] = {}
@@ -117,8 +118,8 @@ class Search:
         if action not in self._calls:
             variant = self.verbs[action.verb]
             call = variant.call(*action.args)
-            assert call.script == variant.of, f"{action.verb} is not {variant.of}"
-            self._calls[action] = call, self.server.packed(call.command(self.scripts))
+            assert call.verb == variant.of, f"{action.verb} is not {variant.of}"
+            self._calls[action] = call, self.server.packed(call.command(self._fitting))
         return self._calls[action]
 
     def _take(self, number: int, action: Action, put: Queue, answers: list[tuple[Any, bytes]]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from redis.exceptions import ResponseError
 
 from rq_dlq._keys import QueueKeys
-from rq_dlq._scripts import Scripts
+from rq_dlq._scripts.verb import Verbs
 from rq_dlq.testing.clock import CLOCK
 from tests.model.interleavings.world import HASHES, INDEXES, NAMES, Cells
 
@@ -52,9 +53,10 @@ class Trip(NamedTuple):
 class Server:
     """Through a plain client of its own."""
 
-    def __init__(self, raw: Any, scripts: Scripts) -> None:
-        for name in scripts.names():
-            raw.script_load(scripts[name].source)
+    def __init__(self, raw: Any, verbs: Verbs) -> None:
+        for load in {verbs[name].load for name in verbs.names()}:
+            with suppress(ResponseError):  # an earlier search has loaded it
+                raw.execute_command(*load)
         self._connection = raw.connection_pool.get_connection()
         self._put = ("EVALSHA", raw.script_load(PUT), len(KEYS), *KEYS)
         self._get = self.packed(("EVALSHA", raw.script_load(GET), len(KEYS), *KEYS))

@@ -11,9 +11,9 @@ HASHES = ("messages", "states", "history", "claims", "counters", "settings")
 INDEXES = ("ready", "scheduled", "dead", "expired", "expiring", "leases", "groups")
 NAMES = (*HASHES, *INDEXES, "wake")
 WAITING = ("ready", "scheduled")
-EXPIRES, BAND, PER_MS = 0x10, 1 << 42, 1 << 12  # lua/lib/record.lua, order.lua
+EXPIRES, BAND, PER_MS = 0x10, 1 << 42, 1 << 12  # lua/record.lua, order.lua
 CONSUMER = b'"c"'
-GROUP, REST = "group=", "rest="  # words in the state of a dead letter (lua/lib/put.lua)
+GROUP, REST = "group=", "rest="  # words in the state of a dead letter (lua/places.lua)
 
 Cells = Sequence[Sequence[bytes]]  # of each key of NAMES, flat
 

@@ -118,7 +118,7 @@ def test_what_was_moved_into_the_queue_is_staged_no_more(bench: Bench) -> None:
     commit = job_calls.commit_job(
         bench.keys, job, {attempt: 6}, batch=0, call="call", grace=1_000, remembered=60_000
     )
-    assert bench.queue.run(commit) == "committed"
+    assert bench.queue.run(commit) == "done"
     moved, left = [], []
     for _ in range(3):
         moved.append(
@@ -135,7 +135,7 @@ def test_a_job_of_many_lists_is_committed_whole(bench: Bench) -> None:
     commit = job_calls.commit_job(
         bench.keys, "job", dict.fromkeys(lists, 0), batch=0, call="call", grace=1_000, remembered=60_000
     )
-    assert bench.queue.run(commit) == "committed"
+    assert bench.queue.run(commit) == "done"
     assert bench.raw.zcard(bench.keys["committed"]) == len(lists)
     bench.raw.flushall()  # there are no such lists
 
@@ -253,7 +253,7 @@ def test_a_job_that_is_moved_and_cut_off_loses_nothing(bench: Bench) -> None:
         commit = job_calls.commit_job(
             bench.keys, job, {attempt: 4}, batch=0, call="call", grace=1_000, remembered=60_000
         )
-        assert bench.queue.run(commit) == "committed"
+        assert bench.queue.run(commit) == "done"
         move = job_calls.move_staged(bench.keys, job, attempt, limit=9, early=True)
         bench.stopped_at(move, n)
         while bench.queue.run(move):

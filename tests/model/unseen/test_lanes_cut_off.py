@@ -8,6 +8,7 @@ import json
 from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Call
+from rq_dlq.core.steps.replies import Word
 from rq_dlq.values.key import Of, lane_of
 from tests.audit import audit
 from tests.model.bench import Bench
@@ -18,7 +19,7 @@ BANK = lane_of("bank", "dependency")
 KEY = lane_of("k")
 
 
-def gate(bench: Bench, name: str, of: Of, *, paused: bool) -> Call[int]:
+def gate(bench: Bench, name: str, of: Of, *, paused: bool) -> Call[Word]:
     return managing_calls.pause_lane(bench.keys, of, name, paused=paused, close=True)
 
 
@@ -64,7 +65,7 @@ def test_an_open_breaker_lets_one_through_also_while_it_is_resumed(bench: Bench)
         bench.nack("t", "a", counts=True)
         assert bench.claim("u", 9) == []
         has_more = bench.stopped_at(gate(bench, "bank", "dependency", paused=False), n)
-        lane = json.loads(bench.raw.hget(bench.keys["lanes"], str(BANK)) or "{}")
+        lane = json.loads(bench.raw.hget(bench.keys["special"], str(BANK)) or "{}")
         passes = bench.raw.zcount(bench.keys["seats"], BANK, BANK)
         assert passes <= 1 or "open" not in lane, f"stopped at {n}"
         if not has_more:
@@ -144,6 +145,21 @@ def test_who_is_parked_always_has_a_row(bench: Bench) -> None:
         assert rows(bench).keys() == {"m"}, f"stopped at {n}"
 
 
+def test_who_is_parked_by_two_rows_gives_one_seat_back(bench: Bench) -> None:
+    """A call that was cut off leaves a row of before; only the message's own counts."""
+    bench.configure(breaker=BREAKER, per_key="limit 1")
+    bench.send_alike("a", key="k", dependency="bank")
+    bench.send_alike("b", "c", key="k")
+    ((row, score),) = bench.raw.zrange(bench.keys["ready"], 0, -1, withscores=True)
+    bench.raw.zadd(bench.keys["ready"], {bytes([row[0] + 1]) + row[1:]: score})
+    bench.queue.run(gate(bench, "bank", "dependency", paused=True))
+    bench.claim("t", 9)
+    assert len(bench.raw.zrangebyscore(bench.keys["seats"], KEY, KEY)) == 1
+    bench.queue.run(gate(bench, "bank", "dependency", paused=False))
+    bench.step(1_000)
+    bench.claim("u", 9)  # the row of before is gone with that
+
+
 def test_an_open_breaker_lets_no_more_through_while_it_closes(bench: Bench) -> None:
     for n in bench.each_point():
         bench.configure(breaker=BREAKER)
@@ -154,7 +170,7 @@ def test_an_open_breaker_lets_no_more_through_while_it_closes(bench: Bench) -> N
         bench.step(1_000)
         probe, *others = bench.claim("v", 9)
         has_more = bench.stopped_at(settling_calls.ack(bench.keys, [(probe, "v")]), n)
-        lane = json.loads(bench.raw.hget(bench.keys["lanes"], str(BANK)) or "{}")
+        lane = json.loads(bench.raw.hget(bench.keys["special"], str(BANK)) or "{}")
         passes = bench.raw.zcount(bench.keys["seats"], BANK, BANK)
         assert passes <= 1 + len(others) or "open" not in lane, f"stopped at {n}"
         if not has_more:

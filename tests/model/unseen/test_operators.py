@@ -20,7 +20,7 @@ from rq_dlq.core.policies import calls as policy_calls
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.settling import calls as settling_calls
-from rq_dlq.core.steps.call import Call
+from rq_dlq.core.steps.call import Call, Sender
 from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.policy.fields import WRITTEN
 from rq_dlq.values.durations import TEN_YEARS
@@ -79,7 +79,7 @@ def test_all_settings_at_once(bench: Bench) -> None:
         declared=b"{}",
     )  # fmt: skip
     assert bench.queue.run(call)
-    assert bench.raw.hlen(bench.keys["settings"]) == len(WRITTEN) + len(OF_PROGRAMS)
+    assert bench.raw.hlen(bench.keys["settings"]) == len({*WRITTEN, *OF_PROGRAMS, "gated"})
 
 
 @pytest.mark.parametrize("default", [0, TEN_YEARS + 1])
@@ -114,7 +114,7 @@ def test_nothing_is_moved_to_a_queue_that_was_deleted(bench: Bench) -> None:
     call = choosing_calls.transfer(
         bench.queue.sender(), to, opening="before", place="ready", ids=["m"], keep=False, **SAID
     )
-    assert bench.reply_to(call) == [0, b"", b"", 0]
+    assert bench.reply_to(call) == b"deleted"
     assert bench.claim("t") == ["m"]
 
 
@@ -128,7 +128,7 @@ def test_what_is_said_no_more_holds_no_more(bench: Bench, unsaid: int) -> None:
         )  # fmt: skip
         assert bench.queue.run(call)
     kept = {name.decode() for name in bench.raw.hkeys(bench.keys["settings"])}
-    assert kept == {*WRITTEN[unsaid:], *OF_PROGRAMS}
+    assert kept == {*WRITTEN[unsaid:], *OF_PROGRAMS, "gated"}
 
 
 def test_nobody_is_woken_for_what_is_sent_to_a_queue_that_pauses(bench: Bench) -> None:
@@ -242,7 +242,7 @@ def test_a_rule_that_comes_back_before_it_was_gone_is_opened_again(bench: Bench)
     for rule in ("order", "", "order"):
         assert bench.queue.run(bench.queue.configure_call({"per_key": rule}))
         openings.append(bench.raw.hget(bench.keys["settings"], "opening"))
-    assert openings == [b"1k", b"1k", b"1kk"]
+    assert openings == [b"1kk", b"1kk", b"1kkk"]  # once more, since the lanes are numbered
 
 
 def test_a_repeated_purge_says_where_the_first_ended(bench: Bench) -> None:
@@ -261,7 +261,7 @@ def test_a_nack_that_pauses_a_key_names_it(bench: Bench) -> None:
     bench.send_alike("m", key="k")
     bench.claim("t")
     bench.nack("t", "m", delay=60_000, charge=False, pauses=True)
-    (lane,) = bench.raw.hvals(bench.keys["lanes"])
+    (lane,) = bench.raw.hvals(bench.keys["special"])
     assert (json.loads(lane)["of"], json.loads(lane)["name"]) == ("key", "k")
 
 
@@ -297,6 +297,24 @@ def test_who_cancels_or_sends_again_what_is_of_a_later_form_is_told(bench: Bench
     bench.raw.flushall()  # the audit cannot read it
 
 
+def test_a_repeated_send_tells_the_births_again(bench: Bench) -> None:
+    sender = bench.queue.sender()
+    items: list[bytes | str] = ["m", b"\x04x", "n", b"\x04x"]
+    first = bench.queue.run(sending_calls.send(sender, delay=0, ttl=0, items=items))
+    assert first is not None
+    assert first.birth == bench.clock.now * 4096
+    assert bench.queue.run(sending_calls.send(sender, delay=0, ttl=0, items=items)) == first
+
+
+def test_a_send_that_arrives_after_a_later_call_of_its_sender_changes_nothing(bench: Bench) -> None:
+    bench.send(("m", 4))
+    first = bench.queue.sender()
+    bench.queue.run(choosing_calls.purge(Sender(first.keys, 2), place="ready", limit=9))
+    late = sending_calls.send(first, delay=0, ttl=0, items=["n", b"\x04x"])
+    assert bench.queue.run(late) == sending_calls.Taken(0, {})
+    assert not bench.raw.hexists(bench.keys["messages"], "n")
+
+
 def test_a_repeated_call_tells_how_many_were_leased(bench: Bench) -> None:
     """I12."""
     bench.send(("a", 4), ("b", 4))
@@ -313,7 +331,7 @@ def test_a_rule_that_gets_a_rate_is_opened_again(bench: Bench) -> None:
     for rule in ("order", "rate 4/s", "order", "order rate 4/s", "rate 5/s"):
         bench.configure(per_key=rule)
         openings.append(bench.raw.hget(bench.keys["settings"], "opening"))
-    assert openings == [b"ok", b"okk", b"okk", b"okkk", b"okkk"]
+    assert openings == [b"okk", b"okkk", b"okkk", b"okkkk", b"okkkk"]
 
 
 def test_a_repeated_cancel_tells_again_who_holds_the_message(bench: Bench) -> None:
@@ -337,3 +355,14 @@ def test_who_remembers_the_groups_sees_that_one_is_muted(bench: Bench) -> None:
         bench.queue.run(group_calls.mute(bench.keys, name, upto=upto))
         counts.append(bench.raw.hget(bench.keys["counters"], "mutes"))
     assert counts == [b"1", b"1", b"2"]
+
+
+def test_a_plan_changes_as_many_as_it_says_over_all_its_calls(bench: Bench) -> None:
+    bench.send(*[(f"m{n}", 4) for n in range(3)])
+    birth = int(bench.raw.hget(bench.keys["counters"], "birth"))
+    plan = f"{bench.clock.now} {birth} 0 2"
+    sender = bench.queue.sender()
+    for number, ids in enumerate((["m0"], ["m1", "m2"]), 1):
+        call = choosing_calls.purge(Sender(sender.keys, number, plan), place="ready", ids=ids)
+        assert bench.queue.run(call) == 1
+    assert bench.raw.hkeys(bench.keys["messages"]) == [b"m2"]

@@ -83,6 +83,26 @@ def test_who_waits_is_woken_for_the_end_of_a_pause(bench: Bench) -> None:
     assert bench.raw.llen(bench.keys["wake"]) == 1
 
 
+@pytest.mark.parametrize("rule", ["limit 3", ""])
+def test_who_must_wait_for_its_key_loses_its_pass(rule: str, bench: Bench) -> None:
+    """After the limit of a key was lowered, and after keys got a rule: it does not count as let in."""
+    configure(bench)
+    bench.configure(per_key=rule)
+    pause(bench)
+    bench.send_alike("a", "b", "c", key="k", dependency="bank")
+    assert claimed(bench, "t") == []
+    pause(bench, paused=False)
+    assert passes(bench) == 3
+    if rule:
+        assert bench.queue.run(managing_calls.limit_lane(bench.keys, "k", 1))
+    else:
+        bench.configure(per_key="limit 1")
+    assert claimed(bench, "u") == ["a"]
+    assert passes(bench) == 1
+    ends = [member for member in bench.raw.zrange(bench.keys["gates"], 0, -1) if member[:1] == b"\1"]
+    assert ends == [b"\1a"]
+
+
 def test_a_probe_comes_no_sooner_since_lanes_are_looked_after(bench: Bench) -> None:
     break_down(bench)
     due = bench.clock.now + 8_000
@@ -119,7 +139,7 @@ def test_only_what_was_charged_in_the_window_is_taken_back(bench: Bench, *, redr
         assert claimed(bench, "u") == ["m"]
         bench.nack("u", "m", delay=0)
     bench.nack("t", "n", counts=True)
-    assert bench.raw.hget(bench.keys["lanes"], str(BANK))
+    assert bench.raw.hget(bench.keys["special"], str(BANK))
     charged = bench.raw.hget(bench.keys["states"], "m").split(b" ")[4]
     assert charged == (b"1" if redriven else b"0")
 
@@ -135,7 +155,7 @@ def test_what_is_closed_while_nobody_waits_is_only_trusted(bench: Bench) -> None
     bench.claim("t")
     bench.nack("t", "a", counts=True)
     pause(bench, paused=False)
-    lane = json.loads(bench.raw.hget(bench.keys["lanes"], str(BANK)))
+    lane = json.loads(bench.raw.hget(bench.keys["special"], str(BANK)))
     assert "drains" not in lane
     assert lane["due"] == lane["trusts"] == gate_of(bench)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rq_dlq.core.cancelling import calls as cancelling_calls
 from rq_dlq.core.changing import calls as choosing_calls
 from rq_dlq.core.managing import calls as managing_calls
 from rq_dlq.core.sending import calls as sending_calls
@@ -416,3 +417,13 @@ def test_who_passes_a_message_on_twice_is_noted_once(bench: Bench) -> None:
         bench.settle(bench.queue.pass_on_call([("m", token)], mark="deadbeef"))
         bench.step(60_000)
     assert bench.raw.hget(bench.keys["states"], "m").count(b"deadbeef") == 1
+
+
+def test_a_sweep_ends_the_call_of_a_cancelled_message(bench: Bench) -> None:
+    bench.configure(per_key="order")
+    bench.send_alike("a", "b", key="k")
+    assert bench.claim("t") == ["a"]
+    bench.queue.run(cancelling_calls.cancel(bench.queue.sender(), id="a"))
+    bench.step(60_000)
+    bench.sweep(9)
+    assert bench.raw.zcard(bench.keys["ready"]) == 1, "the next of its key is admitted"

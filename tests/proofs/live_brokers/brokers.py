@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tests import servers
-from tests.assembled_lua import ROOT
+from tests.checkout import ROOT
 from tests.proofs.live_brokers import artemis, builds, classic, jetstream, nats_streaming
 from tests.proofs.live_brokers.driver import Side
 from tests.proofs.live_brokers.programs import Program, driven, listens

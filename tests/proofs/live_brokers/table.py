@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.table import Table
 from rich.text import Text
 
-from tests.assembled_lua import ROOT
+from tests.checkout import ROOT
 from tests.proofs.live_brokers.facts import GRAVITY, Facts, Verdict, compare, shown
 from tests.proofs.live_brokers.scenario import Scenario
 

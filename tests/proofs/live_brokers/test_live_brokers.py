@@ -19,7 +19,7 @@ from rich.progress import Progress
 
 from rq_dlq.policy_files import read_broker_xml
 from tests import servers
-from tests.assembled_lua import ROOT
+from tests.checkout import ROOT
 from tests.proofs.live_brokers import brokers, builds, program, programs
 from tests.proofs.live_brokers.__main__ import main
 from tests.proofs.live_brokers.brokers import BROKERS, Broker

@@ -1,10 +1,10 @@
-"""Does the suite see faults in the Lua? Each mutant is a file with one fault, and has to make a test fail.
+"""Does the suite see faults in the Lua? Each mutant is a module with one fault, and has to make a test fail.
 
 make mutants, or
 
-python -m tests.proofs.mutants lib/chosen claim         # of these files only
-python -m tests.proofs.mutants --list lib/chosen        # what there is
-python -m tests.proofs.mutants --mutant lib/chosen:12   # one, and what fails on it
+python -m tests.proofs.mutants claim deliver          # of these modules only
+python -m tests.proofs.mutants --list claim           # what there is
+python -m tests.proofs.mutants --mutant claim:12      # one, and what fails on it
 python -m tests.proofs.mutants --known                # those that tests have killed before, on these tests
 python -m tests.proofs.mutants --seed 7 --within 140  # as many as time allows, drawn by a seed
 

@@ -18,17 +18,7 @@ from tests.proofs.mutants.results import ROOT, Result, Results, fingerprint, kil
 from tests.proofs.mutants.trial import Known, Trial, observe, slots
 
 KEPT = ROOT / "build" / "mutants"
-CORE = (
-    "lib/packed",
-    "lib/sent",
-    "lib/chosen",
-    "lib/let_go",
-    "lib/acked",
-    "lib/gone",
-    "lib/judge",
-    "lib/put",
-    "lib/sweep",
-)
+CORE = ("send", "deliver", "leases", "acks", "places", "judge", "sweep")
 WRITES = tuple(f"redis.call('{command}'" for command in ("HSET", "HDEL", "ZADD", "ZREM", "HINCRBY"))
 Said = Callable[[str, int, int], None]
 """What is done, how far, of how many."""
@@ -50,7 +40,7 @@ class Limits:
 
 
 def core_sample(mutants: Sequence[Mutant], seed: int) -> list[Mutant]:
-    """One write that is left out in each file of the core."""
+    """One write that is left out in each module of the core."""
     draw = random.Random(seed)
     writes = [it for it in mutants if it.kind == "deleted" and it.was.startswith(WRITES)]
     return [draw.choice([write for write in writes if write.file == file]) for file in CORE]

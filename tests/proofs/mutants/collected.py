@@ -12,7 +12,7 @@ import pytest
 
 # Not the tests that read the text of the scripts: they would see any change, whatever it does.
 WHOLE = (
-    "tests/model", "tests/behaviour", "tests/format", "tests/scripts/test_fragments.py",
+    "tests/model", "tests/behaviour", "tests/format", "tests/scripts/test_functions.py",
     "tests/policy/test_lua_delay.py", "tests/test_bad_input.py",
 )  # fmt: skip
 CORE = ("tests/model/test_model.py", "tests/behaviour/test_settle.py", "tests/model/test_stops.py")

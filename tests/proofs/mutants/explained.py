@@ -11,15 +11,15 @@ import yaml
 from tests.proofs.mutants.mutate import Mutant
 
 FILE = Path(__file__).with_name("explained.yaml")
-Change = tuple[str, str, str]
-"""File, the line as it was, the line as it becomes."""
+Change = tuple[str, str, str, str]
+"""Module, function, the line as it was, the line as it becomes."""
 
 
 @cache
 def explanations() -> dict[Change, str]:
     """Why it is equivalent or harmless, by the change."""
     return {
-        (entry["file"], entry["was"], becomes): entry["because"]
+        (entry["module"], entry.get("function", ""), entry["was"], becomes): entry["because"]
         for entry in yaml.safe_load(FILE.read_text(encoding="utf-8"))
         for becomes in entry["becomes"]
     }
@@ -27,7 +27,7 @@ def explanations() -> dict[Change, str]:
 
 def change(mutant: Mutant) -> Change:
     """What is looked up."""
-    return mutant.file, mutant.was, mutant.becomes
+    return mutant.file, mutant.function, mutant.was, mutant.becomes
 
 
 def is_explained(mutant: Mutant) -> bool:

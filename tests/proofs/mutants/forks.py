@@ -11,7 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,9 @@ import pytest
 import redis
 
 from rq_dlq import _scripts
-from rq_dlq._scripts import Scripts
+from rq_dlq._scripts import Joined
+from rq_dlq._scripts.joining import join
+from rq_dlq._scripts.verb import Library
 from tests.proofs.mutants.came_by import telling
 from tests.proofs.mutants.mutate import Mutant
 from tests.servers import Server, answers, wait_until
@@ -137,25 +139,30 @@ def ready(slots: Sequence[Slot], seconds: float) -> list[Slot]:
     return [busy[pipe] for pipe in select.select(list(busy), [], [], seconds)[0]]
 
 
-def use(change: Callable[[str, str], str]) -> None:
-    """In a child: the Lua files read as `change` makes them."""
-    original = _scripts._files
+def use(change: Callable[[str, str], str], joined: Callable[[str], str] = str) -> None:
+    """In a child: the modules read as `change` makes them, and their joined text as `joined` makes that."""
 
-    def changed(texts: Mapping[str, str]) -> dict[str, str]:
-        return {name: change(name, text) for name, text in texts.items()}
+    @cache
+    def anew(modules: frozenset[tuple[str, str]]) -> Library:
+        library = join({name: change(name, text) for name, text in modules})
+        return replace(library, text=joined(library.text))
 
-    _scripts._files = lambda directory="": changed(original(directory))  # type: ignore[assignment]
+    def join_anew(texts: Mapping[str, str]) -> Library:
+        return anew(frozenset(texts.items()))
+
+    vars(_scripts)["join"] = join_anew
+    _scripts._library = cache(lambda: join_anew(_scripts._files()))
     for known in _made():
-        object.__setattr__(known, "fragments", changed(known.fragments))  # a test's own
-        known._assembled.clear()
-        known.__dict__.pop("_library", None)
+        known.known.clear()
+        for name in ("_joined", "_sources"):
+            known.__dict__.pop(name, None)
 
 
 @cache
-def _made() -> list[Scripts]:
+def _made() -> list[Joined]:
     """Those that the tests hold since they were imported."""
     gc.unfreeze()  # what is frozen, as after a collection of tests, is in no list
-    return [known for known in gc.get_objects() if type(known) is Scripts]
+    return [known for known in gc.get_objects() if type(known) is Joined]
 
 
 def run_tests(
@@ -188,7 +195,7 @@ def record(items: Sequence[pytest.Item], slot: Slot, seconds: float) -> None:
     told = telling()
 
     def work(tell: Callable[[Message], None]) -> None:
-        use(told.change)
+        use(told.change, told.joined)
         with slot.server.log.open("rb") as log:
             log.seek(0, os.SEEK_END)
 
@@ -207,7 +214,9 @@ def attempt(items: Sequence[pytest.Item], usual: Sequence[float], mutant: Mutant
     """In a fork: run the tests until one fails, or takes far longer than usual (seconds)."""
 
     def change(name: str, text: str) -> str:
-        return mutant.text if name == mutant.file and text == mutant.sound else text
+        if name != mutant.file or not text.startswith(mutant.sound):
+            return text
+        return mutant.text + text.removeprefix(mutant.sound)  # a test may add a verb of its own
 
     def work(tell: Callable[[Message], None]) -> None:
         use(change)

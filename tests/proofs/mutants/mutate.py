@@ -1,4 +1,4 @@
-"""The mutants of a Lua file: one small change each."""
+"""The mutants of a Lua module: one small change each."""
 
 from __future__ import annotations
 
@@ -30,21 +30,23 @@ _STEPS = {"<": (-1,), "<=": (1,), ">": (1,), ">=": (-1,), "==": (1,), "~=": (1,)
 
 @dataclass(frozen=True)
 class Mutant:
-    """A file with one change.
+    """A module with one change.
 
     Attributes:
-        file: as in `lib/chosen`.
-        number: its place among the mutants of the file.
+        file: its module, as in `claim`.
+        function: in which the change is; empty: in none.
+        number: its place among the mutants of the module.
         line: where the change is, from 1.
         statement: the line at which the statement begins that is changed; a test has to come by there.
         kind: what was done.
         was: the changed lines as they were.
         becomes: as they are now; empty: gone.
-        nth: counts mutants of a file that read the same.
+        nth: counts mutants of a function that read the same.
         text: the file with the change; `sound`: without it.
     """
 
     file: str
+    function: str
     number: int
     line: int
     statement: int
@@ -62,13 +64,13 @@ class Mutant:
 
     @cached_property
     def key(self) -> str:
-        """Says what it is; the same as long as the rest of its file is."""
+        """Says what it is; the same as long as the rest of its module is."""
         return hashlib.sha1(f"{self.file}\n{self.text}".encode(), usedforsecurity=False).hexdigest()[:16]
 
     @cached_property
     def mark(self) -> str:
-        """Says what it is, whatever else changes in its file."""
-        said = f"{self.file}\n{self.was}\n{self.becomes}\n{self.nth}"
+        """Says what it is, whatever else changes in its module."""
+        said = f"{self.file} {self.function}\n{self.was}\n{self.becomes}\n{self.nth}"
         return hashlib.sha1(said.encode(), usedforsecurity=False).hexdigest()[:12]
 
     def __str__(self) -> str:
@@ -85,8 +87,8 @@ class _Edit:
 
 
 def files() -> list[str]:
-    """Every Lua file, by its name without the ending."""
-    return sorted(path.relative_to(LUA).as_posix().removesuffix(".lua") for path in LUA.rglob("*.lua"))
+    """Every module, by its name."""
+    return sorted(path.stem for path in LUA.glob("*.lua"))
 
 
 def text_of(file: str) -> str:
@@ -94,12 +96,12 @@ def text_of(file: str) -> str:
     return (LUA / f"{file}.lua").read_text(encoding="utf-8")
 
 
-def mutants(file: str) -> list[Mutant]:
-    """All mutants of a file, in the order of its text."""
-    text = text_of(file)
+def mutants(file: str, text: str = "") -> list[Mutant]:
+    """All mutants of a module, function by function; `text`: of this text of it, not of what it is now."""
+    text = text or text_of(file)
     found: list[Mutant] = []
-    seen, alike = {text}, Counter[tuple[str, str]]()
-    for statement, edit in _edits(text):
+    seen, alike = {text}, Counter[tuple[str, str, str]]()
+    for function, statement, edit in _edits(text):
         changed = text[: edit.start] + edit.text + text[edit.end :]
         if changed in seen:
             continue
@@ -107,10 +109,10 @@ def mutants(file: str) -> list[Mutant]:
         line = text.count("\n", 0, edit.start) + 1
         was = _lines(text, edit.start, edit.end)
         becomes = _lines(changed, edit.start, edit.start + len(edit.text)) if edit.kind != "deleted" else ""
-        nth = alike[was, becomes]
-        alike[was, becomes] += 1
-        mutant = Mutant(file, len(found), line, statement.line, edit.kind, was, becomes, nth, changed, text)
-        found.append(mutant)
+        nth = alike[function, was, becomes]
+        alike[function, was, becomes] += 1
+        said = (edit.kind, was, becomes, nth, changed, text)
+        found.append(Mutant(file, function, len(found), line, statement.line, *said))
     return found
 
 
@@ -121,8 +123,11 @@ def _lines(text: str, start: int, end: int) -> str:
     return " ".join(re.sub(r"--.*", "", text[first : last if last >= 0 else len(text)]).split())
 
 
-def _edits(text: str) -> Iterator[tuple[Statement, _Edit]]:
-    for outer in statements(text):
+def _edits(text: str) -> Iterator[tuple[str, Statement, _Edit]]:
+    """Each change, the statement that it is of, and the function."""
+    whole = statements(text)
+    for outer in whole:
+        function = _function(outer)
         for statement in outer.tree():
             if _binds(statement):
                 continue
@@ -132,13 +137,27 @@ def _edits(text: str) -> Iterator[tuple[Statement, _Edit]]:
                 *_words(statement),
                 *_bounds(statement),
             ):
-                yield statement, edit
-    for block in _blocks(statements(text)):
-        for one, other in pairwise(block):
-            if _is_call(one) and _is_call(other):
-                between = text[one.own[-1].end : other.own[0].start]
-                first, second = (text[it.own[0].start : it.own[-1].end] for it in (one, other))
-                yield one, _Edit("order", one.own[0].start, other.own[-1].end, second + between + first)
+                yield function, statement, edit
+        for block in outer.blocks:
+            yield from ((function, *found) for inner in _blocks(block) for found in _order(inner, text))
+    yield from (("", *found) for found in _order(whole, text))
+
+
+def _function(statement: Statement) -> str:
+    """The name of the function that a statement defines; empty: it defines none."""
+    words = [token.text for token in statement.own]
+    if "function" not in words[:2]:
+        return ""
+    return "".join(words[words.index("function") + 1 : words.index("(")])
+
+
+def _order(block: list[Statement], text: str) -> Iterator[tuple[Statement, _Edit]]:
+    """Two calls, one after the other, in the other order."""
+    for one, other in pairwise(block):
+        if _is_call(one) and _is_call(other):
+            between = text[one.own[-1].end : other.own[0].start]
+            first, second = (text[it.own[0].start : it.own[-1].end] for it in (one, other))
+            yield one, _Edit("order", one.own[0].start, other.own[-1].end, second + between + first)
 
 
 def _blocks(block: list[Statement]) -> Iterator[list[Statement]]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import pytest
 from lupa import LuaError, lua51  # type: ignore[import-untyped]
 
-from tests.proofs.mutants.came_by import HEAD, TAIL, telling
+from rq_dlq import _scripts
+from rq_dlq._scripts import Joined
+from tests.proofs.mutants.came_by import telling
+from tests.proofs.mutants.forks import use
 from tests.proofs.mutants.lua import statements
-from tests.proofs.mutants.mutate import Mutant, files, mutants
+from tests.proofs.mutants.mutate import Mutant, files, mutants, text_of
 
 LUA = lua51.LuaRuntime()
 
 
 @pytest.fixture(scope="module")
 def every() -> dict[str, list[Mutant]]:
-    """Of each file; a lone pattern has no statement to change."""
+    """Of each module."""
     return {file: found for file in files() if (found := mutants(file))}
 
 
@@ -32,13 +35,13 @@ def test_every_mutant_is_another_lua(every: dict[str, list[Mutant]]) -> None:
         assert len({mutant.text for mutant in its} | {its[0].sound}) == len(its) + 1, file
 
 
-def test_a_file_that_tells_where_a_test_comes_by_is_lua(every: dict[str, list[Mutant]]) -> None:
+def test_a_module_that_tells_where_a_test_comes_by_is_lua(every: dict[str, list[Mutant]]) -> None:
+    told = set(telling().numbers.values())
+    led = {line for lines in telling().leads.values() for line in lines}
     for file, its in every.items():
         assert compiles(telling().texts[file]), file
-        told = {line for name, line in telling().numbers.values() if name == file}
-        assert told, f"no statement of {file} tells of itself"
-        missing = {mutant.statement for mutant in its} - told
-        assert not missing, f"nobody would be seen to come by the lines {missing} of {file}"
+        missing = {(file, mutant.statement) for mutant in its} - told - led
+        assert not missing, f"nobody would be seen to come by {missing}"
 
 
 def changes(text: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
@@ -106,5 +109,33 @@ def test_what_is_no_statement_of_ours_is_said() -> None:
         statements("a = ?\n")
 
 
-def test_around_a_verb_that_tells() -> None:
-    assert compiles(HEAD + "return 1\n" + TAIL)
+def test_a_change_is_in_what_tests_join_and_what_they_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("join", "_library"):
+        monkeypatch.setattr(_scripts, name, vars(_scripts)[name])
+    held, own = Joined(), Joined({"clock": text_of("clock")})
+    before = [verbs["ack"].source for verbs in (held, own)]
+    use(lambda name, text: text + "x = 1\n" if name == "acks" else text, lambda text: text + "y = 1\n")
+    for verbs, text in zip((held, own), before, strict=True):
+        assert text.count("x = 1\n") == 0
+        assert verbs["ack"].source.count("x = 1\n") == 1
+        assert verbs["ack"].source.endswith("y = 1\n")
+
+
+def test_each_verb_of_the_joined_text_tells() -> None:
+    library = Joined().library
+    text = telling().joined(library.text)
+    assert compiles(text)
+    assert text.count("return telling(Verbs.") == len(library.verbs)
+
+
+def test_who_comes_by_a_use_comes_by_what_it_uses() -> None:
+    """`Reply.SETTLED` has a local name in `acks`, which its functions use."""
+    told = telling()
+    use = next(number for number, at in told.numbers.items() if "if verdict == SETTLED then" in line_of(at))
+    found = [line_of(at) for at in told.read(b"came by %d" % use)]
+    assert any(line.startswith("local SETTLED = Reply.SETTLED") for line in found)
+    assert any(line.startswith("Reply.SETTLED =") for line in found)
+
+
+def line_of(at: tuple[str, int]) -> str:
+    return text_of(at[0]).splitlines()[at[1] - 1]

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import rq_dlq
 from rq_dlq import Message, RedeliveryPolicy
 from rq_dlq._redis import AsyncConnections, Connections, Retries
-from rq_dlq._scripts import Scripts
+from rq_dlq._scripts import Joined
 from rq_dlq.client.durability import Durability
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.counts import is_drained
@@ -46,20 +46,20 @@ class Place:
     Attributes:
         lease: milliseconds.
         durability: of the brokers.
-        fragments: Lua in place of the engine's own: faults for the harness to find.
+        modules: Lua in place of the broker's own.
     """
 
     url: str
     journals: Path
     lease: int = 30_000
     policy: RedeliveryPolicy = SOON_AND_FOR_EVER
-    fragments: Mapping[str, str] = field(default_factory=dict)
+    modules: Mapping[str, str] = field(default_factory=dict)
     durability: Durability = "memory"
 
     def queue(self) -> rq_dlq.Queue[int]:
         """The queue; a body is the server's time, milliseconds, before which it must not be delivered."""
-        scripts = Scripts(self.fragments)
-        broker = rq_dlq.Broker(self.url, scripts=scripts, retries=PATIENT, durability=self.durability)
+        verbs = Joined(self.modules)
+        broker = rq_dlq.Broker(self.url, verbs=verbs, retries=PATIENT, durability=self.durability)
         return broker.queue("work", type=int, lease=self.lease / 1000, redelivery=self.policy)
 
     def journal(self) -> Journal:
@@ -93,8 +93,8 @@ def note_repeated_acks(journal: Journal, *kinds: Any) -> None:
 def _noting(again: Any, journal: Journal) -> Any:
     def note(step: Any, tries: Any) -> None:
         for call in getattr(step, "calls", (step,)) if tries.indeterminate else ():
-            if getattr(call, "script", "") == "ack":
-                journal.note("indeterminate", map(str, call.items[1 : 1 + call.items[0]]))  # lua/lib/settled
+            if getattr(call, "verb", "") == "ack":
+                journal.note("indeterminate", map(str, call.items[1 : 1 + call.items[0]]))  # lua/settle.lua
 
     def noting(connections: Any, step: Any, tries: Any) -> Any:
         note(step, tries)

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 TABLE = Path(__file__).parent / "data" / "damaged.yaml"
-BIRTH, FLAGS, REST = slice(0, 7), slice(7, 8), slice(8, None)  # of a record, lua/lib/record.lua
+BIRTH, FLAGS, REST = slice(0, 7), slice(7, 8), slice(8, None)  # of a record, lua/record.lua
 EXPIRES, HEADERS = 0x10, 0x20
 Change = Callable[[bytes], bytes]
 

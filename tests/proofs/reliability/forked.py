@@ -30,6 +30,7 @@ from rq_dlq import BrokerUnavailable
 from tests.colours import Awaited
 from tests.connections.ways import Direct, Way, ways
 from tests.servers import Server, free_port, wait_until
+from tests.servers.counts import WORDS
 from tests.servers.proxy import Commands, Fault, Proxy
 from tests.verbs.life import Life, drive
 
@@ -206,7 +207,7 @@ def after_a_lost_claim(way: Way, server: Server, forks: Forks, name: str, times:
         lost = threading.Event()
 
         def rule(commands: Commands, lost: threading.Event = lost) -> Fault | None:
-            return "drop" if lost.is_set() and commands[0][0] == b"EVALSHA" else None
+            return "drop" if lost.is_set() and commands[0][0] in WORDS else None
 
         with tempfile.TemporaryDirectory() as directory, Proxy(server.socket, directory, rule) as proxy:
             broker = way(proxy)

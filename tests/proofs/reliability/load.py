@@ -9,6 +9,8 @@ from typing import Any
 
 import psutil
 
+from tests.servers.counts import verbs_run
+
 
 @dataclass(frozen=True)
 class Load:
@@ -38,16 +40,11 @@ def load(raw: Any, seconds: float, clients: Iterable[int] = ()) -> Load:
     return Load(*((now - then) / took for now, then in zip(after, before, strict=True)))
 
 
-def scripts_run(raw: Any) -> int:
-    """How many scripts the server has run."""
-    return int(raw.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0))
-
-
 def _used(raw: Any, processes: Iterable[psutil.Process]) -> tuple[float, float, float]:
     cpu = raw.info("cpu")
     spent = (process.cpu_times() for process in processes)
     return (
-        scripts_run(raw),
+        verbs_run(raw),
         cpu["used_cpu_user"] + cpu["used_cpu_sys"],
         sum(times.user + times.system for times in spent),
     )

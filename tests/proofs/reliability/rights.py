@@ -9,7 +9,7 @@ from typing import Any
 
 import rq_dlq
 from rq_dlq import ExpiryPolicy, RedeliveryPolicy, SharedDeadLetterStrategy, _keys
-from rq_dlq._scripts import SCRIPTS, Scripts
+from rq_dlq._scripts import JOINED, Joined
 from rq_dlq.core.batches import batches
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.jobs import jobs
@@ -24,8 +24,8 @@ ORDERS, BILLS = "{shop}.orders", "{shop}.bills"
 BURIED = "graveyard"  # what the dead letters of BILLS are called
 POLICY = RedeliveryPolicy(max_redeliveries=1, initial_delay=600)
 # What expired then is past its retention in every trial, and what expires in a trial is not, however slow.
-YESTERDAY = Scripts(
-    {"lib/now": "-- gives: now\nlocal now = tonumber(redis.call('TIME')[1]) * 1000 - 24 * 3600 * 1000\n"}
+YESTERDAY = Joined(
+    {"clock": "function Clock.read()\n  return redis.call('TIME')[1] * 1000 - 24 * 3600 * 1000\nend\n"}
 )
 FORMERLY = "{shop}.formerly"  # a name that a policy gave once
 HELD, BATCH, JOB = 8, "batch", "job"
@@ -67,9 +67,9 @@ class World:
         self._saved = {key: (self.raw.dump(key), max(0, self.raw.pttl(key))) for key in self.raw.scan_iter()}
         self.restore()
 
-    def broker(self, user: str, scripts: Scripts = SCRIPTS) -> rq_dlq.Broker:
+    def broker(self, user: str, verbs: Joined = JOINED) -> rq_dlq.Broker:
         """A new one, as in a process that has just begun."""
-        return rq_dlq.Broker(f"unix://{user}:secret@{self.server.socket}?db=1", scripts=scripts)
+        return rq_dlq.Broker(f"unix://{user}:secret@{self.server.socket}?db=1", verbs=verbs)
 
     def restore(self) -> None:
         """Make everything as it was."""
@@ -104,7 +104,7 @@ class World:
         broker.policies.set(
             ORDERS, outcomes=1000, per_key="limit 1", expiry=ExpiryPolicy(retention=timedelta(hours=1))
         )
-        with self.broker("default", scripts=YESTERDAY) as yesterday:
+        with self.broker("default", verbs=YESTERDAY) as yesterday:
             formerly = orders_of(yesterday)
             formerly.send("expired", ttl="1ms")
             wait_until(lambda: formerly.maintain()["expired"])
@@ -145,7 +145,7 @@ def _half_committed(broker: rq_dlq.Broker, here: dict[str, int], there: dict[str
     queues = [broker.queue(family)._core for family in (ORDERS, BILLS)]
     steps = jobs.commit(queues, "half", {ORDERS: here, BILLS: there}, grace=1)
     value: Any = None
-    while not (isinstance(step := steps.send(value), Call) and step.script == "commit_job"):
+    while not (isinstance(step := steps.send(value), Call) and step.verb == "commit_job"):
         value = broker._run(one(step))
     broker._run(one(step))
     steps.close()

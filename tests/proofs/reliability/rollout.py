@@ -18,7 +18,7 @@ LEASE = "24h"  # longer than all that the clock is moved by
 
 def program(url: str, version: Version) -> tuple[rq_dlq.Broker, dict[str, Task[..., Any]]]:
     """A version of the program: its broker, and its tasks by name. A call notes what its delivery says."""
-    broker = rq_dlq.Broker(url, scripts=MOVED_CLOCK)
+    broker = rq_dlq.Broker(url, verbs=MOVED_CLOCK)
     queue = broker.queue(SHOP, lease=LEASE, outcomes=1_000_000)
     raw = redis.Redis.from_url(url)
 

@@ -12,7 +12,7 @@ from redis import exceptions
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis import AsyncConnections, Connections
-from rq_dlq._scripts import Scripts
+from rq_dlq._scripts import Joined
 from rq_dlq.core.settling.calls import ack
 from rq_dlq.core.steps.step import Batch
 from tests.proofs.reliability.actors import note_repeated_acks
@@ -53,11 +53,11 @@ def test_a_repeated_ack_is_noted_and_made(colour: str, step: Any, tmp_path: Path
         pass
 
     async def awaited() -> Any:
-        return await Awaiting(NOWHERE, Scripts()).run(one(step))
+        return await Awaiting(NOWHERE, Joined()).run(one(step))
 
     journal = Journal(tmp_path, "consumer")
     note_repeated_acks(journal, Blocking, Awaiting)
-    result = Blocking(NOWHERE, Scripts()).run(one(step)) if colour == "blocking" else asyncio.run(awaited())
+    result = Blocking(NOWHERE, Joined()).run(one(step)) if colour == "blocking" else asyncio.run(awaited())
     assert result == "done"
     journal.close()
     assert sorted(noted(tmp_path, "indeterminate")) == ["a", "b", "c"]

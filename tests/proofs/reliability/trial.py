@@ -122,8 +122,7 @@ class Trial:
 
     def run(self, show: Callable[[float, float, str], None]) -> None:
         """Do all that is planned while messages are sent and acked; on a busy machine some more of them."""
-        scripts = self.queue._broker._connected().scripts
-        self.raw.script_load(scripts["deliver_now"].source)  # so that `_take_over` need not
+        self.queue.stats()  # loads the library, so that `_take_over` need not
         for sender in SENDERS:
             self._start_sender(sender, 0)
         for kind, number in CONSUMERS.items():

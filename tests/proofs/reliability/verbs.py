@@ -13,7 +13,9 @@ import rq_dlq
 from rq_dlq import RedeliveryPolicy, SharedDeadLetterStrategy
 from rq_dlq.core.batches import batches
 from rq_dlq.core.batches import calls as batch_calls
+from rq_dlq.core.gathers import carrying
 from rq_dlq.core.jobs import jobs
+from rq_dlq.core.keyed import calls as keyed_calls
 from rq_dlq.core.keyed import outages as keyed_outages
 from rq_dlq.core.looking import calls as looking_calls
 from rq_dlq.core.looking import outcomes
@@ -143,6 +145,30 @@ class _Refusals(logging.Handler):
         self.errors += (word for word in record.args or () if isinstance(word, Exception))
 
 
+def renumbered(me: Hands) -> str:
+    """Ask for lanes of 0.1.0, as whoever configures a queue does."""
+    return str(me.run(keyed_calls.renumber(me.keys, b"", limit=9)))
+
+
+def gathered(me: Hands) -> list[str]:
+    """A gather of two messages, which are acked before it is closed, and one that is cancelled."""
+    with me.broker.gather(then=(me.orders, "then")) as gather:
+        sent = gather.send(me.orders, "child", priority=9)
+    held = me.orders.claim(100)
+    me.orders.ack(held)
+    with me.broker.gather(then=(me.orders, "then")) as gather:
+        gather.send(me.orders, "another")
+        gather.cancel()
+    return [child.end or "" for one in me.orders.claim(100) for child in _children(one) if child.id == sent]
+
+
+def _children(one: rq_dlq.Delivery[Any]) -> list[rq_dlq.GatheredChild]:
+    try:
+        return [*one.gathered.values()]
+    except rq_dlq.InvalidInput:
+        return []
+
+
 def scheduled(queue: rq_dlq.Queue[Any]) -> bool:
     """Add a schedule, and whatever else can be done to it."""
     queue.schedule("hourly", "x", every="1h")
@@ -162,7 +188,16 @@ def reporter() -> Reporter:
     return Reporter(ProcessReport("me"))
 
 
+def cancelled(me: Hands) -> int:
+    """A gather that is opened, closed and cancelled."""
+    with me.broker.gather(then=(me.orders, "then")) as gather:
+        gather.send(me.orders, "child")
+        gather.close()
+        return gather.cancel()
+
+
 PRODUCER: dict[str, Verb] = {
+    "gather": cancelled,
     "send": lambda me: bool(me.orders.send("x")),
     "result": lambda me: _no_result(me.orders),
     "send later": lambda me: bool(me.orders.send("x", delay=LONG, ttl="2h")),
@@ -174,6 +209,7 @@ PRODUCER: dict[str, Verb] = {
     "declare a name": lambda me: bool(
         me.broker.queue(ORDERS, dead_letter=SharedDeadLetterStrategy("buried")).send("x")
     ),
+    "renumber": renumbered,
     "stage": lambda me: staged(me.broker, me.orders, "more"),
     "commit a job": Hands.commit,
     "commit it again": Hands.commit_again,
@@ -217,10 +253,12 @@ CONSUMER: dict[str, Verb] = {
     "begin a query's": lambda me: me.run(batch_calls.begin_batch(me.keys, "query", batch=1, run="x")),
     "end a query's": lambda me: me.run(batch_calls.note_done(me.keys, "query", 1)),
     "ask for a query's": lambda me: me.run(batch_calls.progress(me.keys, "query")),
+    "renumber": renumbered,
     "schedule": lambda me: scheduled(me.orders),
     "maintain": lambda me: me.orders.maintain(),
     "upkeep": Hands.upkeep,
     "go on with a redrive": lambda me: me.run(redrive_calls.step_redrive(me.keys, "none", limit=1, grace=0)),
+    "gather": gathered,
     "drained": lambda me: me.run(counts.is_drained(me.orders._core)),
 }
 
@@ -233,6 +271,7 @@ def _no_result(queue: rq_dlq.Queue[Any]) -> str:
 
 
 READ_ONLY: dict[str, Verb] = {
+    "gathers": lambda me: len(me.broker.gathers()),
     "result": lambda me: _no_result(me.orders),
     "stats": lambda me: me.orders.stats().totals,
     "peek": lambda me: [message.body for message in me.orders.peek()],
@@ -265,7 +304,10 @@ _LOOKED_AT = (
     "explain a blocked one",
 )
 MAINTENANCE: dict[str, Verb] = {
+    "gathers": READ_ONLY["gathers"],
+    "carry a gather": lambda me: me.run(carrying.carry(me.keys, f"none/{ORDERS}")),
     **{name: READ_ONLY[name] for name in _LOOKED_AT},
+    "renumber": renumbered,
     "round": Hands.round,
     "schedule": lambda me: scheduled(me.orders),
     "report": lambda me: me.run(reporter().note(NAMESPACE)),

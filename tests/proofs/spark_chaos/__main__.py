@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from tests.proofs.spark_chaos import driver_kills, executors, queries, restarts, splits, write_kills
+from tests.proofs.spark_chaos import driver_kills, executors, outages, queries, restarts, splits, write_kills
 from tests.proofs.spark_chaos.count import NOTHING, Tally
 from tests.proofs.spark_chaos.planted import PLANTS
 from tests.proofs.spark_chaos.world import BrokenError, world
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SCENARIOS = {
     each.name: each
-    for family in (driver_kills, write_kills, queries, executors, splits, restarts)
+    for family in (driver_kills, write_kills, queries, outages, executors, splits, restarts)
     for each in family.SCENARIOS
 }
 MINUTES = 45.0

@@ -56,3 +56,9 @@ def kept(queue: rq_dlq.Queue[Any]) -> list[str]:
     """What is in the queue: waiting, leased, dead or expired."""
     places: Any = ["ready", "scheduled", "leased", "dead", "expired"]
     return [message.id for message in queue.select(places=places).browse()]
+
+
+def sizes(sink: Path) -> list[int]:
+    """How many rows each of the batches has left there, in the order in which they were written."""
+    epochs = sorted(sink.glob("epoch=*"), key=lambda epoch: epoch.stat().st_mtime)
+    return [sum(pq.read_metadata(part).num_rows for part in epoch.glob("part-*.parquet")) for epoch in epochs]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
@@ -66,6 +67,13 @@ def _tossed(rows: Any) -> dict[str, list[str | None]]:
     return dict.fromkeys(ERROR, errors)
 
 
+def _refused(rows: Any) -> dict[str, list[str | None]]:
+    return dict.fromkeys(ERROR, [ConnectionError.__name__ if Path("down").exists() else None] * len(rows))
+
+
 fickle = by_batch(_tossed, BAD)
 """Fails one row of four, each time another."""
-HANDLERS = {each.__name__: each for each in (slow, flaky, straggling, picky, deadly)} | {"fickle": fickle}
+needy = by_batch(_refused, BAD)
+"""Fails all rows while the service that they need is down: as long as there is a file `down`."""
+HANDLERS = {each.__name__: each for each in (slow, flaky, straggling, picky, deadly)}
+HANDLERS |= {"fickle": fickle, "needy": needy}

@@ -16,6 +16,8 @@ from pyspark.sql.readwriter import DataFrameWriter
 
 from rq_dlq import spark as rq_spark
 from rq_dlq._redis import Retries
+from rq_dlq._scripts import _files
+from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.spark import Split, brokers, halving, query, sinks
 from rq_dlq.spark.offsets import Offset
@@ -48,6 +50,23 @@ def _bug(*rows: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
 
 def _replace(owner: Any, name: str, new: Any) -> None:
     setattr(owner, name, new)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A module of the Lua that reads otherwise; processes without the bug have their library beside it."""
+
+    module: str
+    was: str
+    becomes: str
+
+    def __call__(self) -> None:
+        """Make it, before the modules are joined."""
+        texts = _files()
+        if texts[self.module].count(self.was) != 1:
+            message = f"{self.module} does not have once: {self.was}"
+            raise ValueError(message)
+        texts[self.module] = texts[self.module].replace(self.was, self.becomes)
 
 
 def _nothing(*_: object) -> Iterator[Any]:
@@ -145,10 +164,53 @@ def not_halved() -> None:
     _replace(query, "narrow", _nothing)
 
 
-@_bug("old-checkpoint")
+@_bug("old-checkpoint", "made-again")
 def believed() -> None:
     """A checkpoint is not compared with what the queue knows of the query."""
     _replace(query.Query, "_lost", lambda *_: None)
+
+
+@_bug("made-again")
+def not_compared() -> None:
+    """A first batch without messages begins as if it had been claimed from this queue."""
+    begin = query.Query._begin
+
+    def begun(self: query.Query, end: Offset, family: str) -> Generator[Any, Any, bool]:
+        yield from begin(self, end, family)
+        return False
+
+    _replace(query.Query, "_begin", begun)
+
+
+@_bug("outage")
+def acked_by_row() -> None:
+    """Messages are acked one by one, and not as a batch: the release grows to 32 and no further."""
+
+    def by_row(keys: Any, tokens: Any, _: int = 0) -> Generator[Any, Any, int]:
+        acked = 0
+        for token in tokens:
+            ids = yield batch_calls.given_ids(keys, token)
+            for first in range(0, len(ids), 32):
+                some = ids[first : first + 32]
+                yield settling_calls.ack(keys, [(each, token) for each in some])
+                acked += len(some)
+        return acked
+
+    _replace(query, "ack_batch", by_row)
+
+
+PLANTS |= {
+    # The progress of queries outlives the queue.
+    "remembered": Plant(("made-again",), Change("settings", "redis.call('ZRANGE', q.streams, 0, -1)", "{}")),
+    # What tests a service does so as long as its lease.
+    "held_by_lease": Plant(
+        ("outage",), Change("gates", "redis.call('ZADD', q.seats, number + 0.5, member)", "")
+    ),
+    # Each message of a batch counts as a call that hangs.
+    "each_hangs": Plant(("outage",), Change("gates", "if not batch then", "if batch then")),
+    # What is let in is not bounded by the last batch.
+    "flooded": Plant(("outage",), Change("batches", "2 * math.max(batch,", "10000 + math.max(batch,")),
+}
 
 
 @_bug("two-queries")

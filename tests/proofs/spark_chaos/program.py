@@ -99,8 +99,8 @@ def query(
         passing("sinking")
         if not in_source:
             frame = frame.select("id", "batch", "body").mapInArrow(HANDLERS[handler], BAD)
-        with rq_spark.split(frame) as done:
-            rq_spark.check_held(done, url=options["url"])
+        with rq_spark.split(frame, url=options["url"]) as done:
+            rq_spark.check_held(done)
             done.ok.select("id").write.mode("overwrite").parquet(
                 str(sink / f"epoch={rq_spark.epoch_key(frame, epoch)}")
             )
@@ -109,7 +109,7 @@ def query(
                 mark.touch()
                 lose_an_executor(between)
                 passing(between)
-            done.nack(url=options["url"])
+            done.nack()
 
     source = spark.readStream.format(FORMAT).option("queue", queue).options(**options)
     if in_source:
@@ -125,7 +125,7 @@ def query(
 def lose_an_executor(how: str) -> None:
     """Kill one that has a part of the output, or let Spark take them away."""
     if how == "idle":
-        time.sleep(6)
+        time.sleep(20)  # four times what they may be idle
         return
     executors: list[psutil.Process] = []
     for each in psutil.Process().children(recursive=True):
@@ -147,9 +147,14 @@ def stream(
     between: str = "",
     losses: int = 0,
     in_source: bool = False,
+    endless: bool = False,
     options: dict[str, str],
 ) -> None:
-    """Process a queue until nothing is left in it, by one query for each place; again after a failure."""
+    """Process a queue until nothing is left in it, by one query for each place; again after a failure.
+
+    Args:
+        endless: do not end, even if nothing is left.
+    """
     broker = broker_at(url)
     options = {"url": url, "maxWait": "200ms", "numPartitions": "2", **options}
 
@@ -164,7 +169,7 @@ def stream(
     failed = 0
     while True:
         stats = broker.queue(queue).stats()
-        if stats.waiting + stats.leased == 0:
+        if stats.waiting + stats.leased == 0 and not endless:
             break
         time.sleep(0.1)
         for place, running in queries.items():

@@ -10,7 +10,7 @@ from rq_dlq.spark.halving import SparkBatchPoison
 from tests.proofs.spark_chaos.count import written
 from tests.proofs.spark_chaos.handlers import POISON
 from tests.proofs.spark_chaos.scenario import Scenario
-from tests.proofs.spark_chaos.world import World, require
+from tests.proofs.spark_chaos.world import Process, World, require, wait_for
 
 FAILED = "\nfailed "  # what a driver says of a query that has
 
@@ -81,9 +81,64 @@ def two(world: World) -> None:
     world.count(world.outcome("orders", sent, "one", "two"))
 
 
+REMADE = (
+    ("claimed:1", "between the first offset and its batch", 500),
+    ("claimed:2", "between an offset and its batch", 500),
+    ("sunk:2", "in a batch", 500),
+)
+"""Where a query is as its queue is deleted, and how many messages are sent to it again."""
+
+
+def made_again(world: World) -> None:
+    """The queue is deleted, with what waits in it, and made again, while the query is at work or has died."""
+    for number, (point, when, count) in enumerate(REMADE):
+        name = f"orders{number}"
+        world.send(name, 2_000)
+        driver = _held(world, name, point)
+        world.delete(name)
+        world.send(name, count)
+        (world.folder / "go").touch()
+        _is_refused(world, driver, name, count)
+        (world.folder / "go").unlink()
+        world.trial(f"{when}: refused; what was sent again is untouched" if count else f"{when}: refused")
+
+    name = "orders"
+    more: dict[str, Any] = {"maxMessagesPerTrigger": 300}
+    world.send(name, 2_000)
+    world.stream(name, die_at="sunk:2", **more).until_killed("sunk:2")
+    world.delete(name)
+    again = world.send(name, 500)
+    _is_refused(world, world.stream(name, **more), name, 500)
+    world.trial("while the driver is dead: refused; what was sent again is untouched")
+    world.stream(name, failOnDataLoss="false", **more).until_ended()
+    world.count(world.outcome(name, again))
+    world.trial("failOnDataLoss=false: it goes on with what was sent again")
+
+
+def _held(world: World, queue: str, point: str) -> Process:
+    """A query that waits at this point for the file `go`."""
+    there = {"CHAOS_HOLD_AT": point}
+    driver = world.stream(queue, queue, environment=there, endless=True, maxMessagesPerTrigger=300)
+    name, times = point.split(":")
+    wait_for(lambda: world.passes(driver, name) >= int(times) or driver.ended, f"it comes to {point}")
+    require(not driver.ended, f"it ended before {point}:\n{driver.tail}")
+    return driver
+
+
+def _is_refused(world: World, driver: Process, queue: str, ready: int) -> None:
+    def claimed() -> int:
+        return ready - world.broker.queue(queue).stats().ready
+
+    wait_for(lambda: driver.ended or claimed(), "the query is refused")
+    require(not claimed(), "the query goes on with what was sent again")
+    driver.until_failed()
+    require(driver.raised(DataLoss), f"another error:\n{driver.text[-2_000:]}")
+
+
 SCENARIOS = (
     Scenario("poison", "a batch that fails again and again", "the poison alone dies", poison),
     Scenario("old-checkpoint", "an old checkpoint is put back", "refused", old_checkpoint),
+    Scenario("made-again", "the queue is deleted and made again", "refused", made_again),
     Scenario("no-checkpoint", "the checkpoint is deleted", "sink uses epoch_key()", deleted_checkpoint),
     Scenario("two-queries", "two queries on one queue", "each message to one of them", two),
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import rq_dlq
-from tests.proofs.spark_chaos.count import Tally, kept, tally, written
+from tests.proofs.spark_chaos.count import Tally, kept, sizes, tally, written
 
 
 def test_a_planted_loss_and_a_planted_duplicate_are_found(sync_broker: rq_dlq.Broker, tmp_path: Path) -> None:
@@ -31,3 +32,12 @@ def test_a_planted_loss_and_a_planted_duplicate_are_found(sync_broker: rq_dlq.Br
     sink(1, third, first)
     queue.ack([each for each in deliveries if each.id == lost])
     assert tally(sent, written(tmp_path), kept(queue)) == Tally(sent=6, lost=1, duplicated=1)
+
+
+def test_batches_have_their_sizes_in_the_order_of_their_writes(tmp_path: Path) -> None:
+    for epoch, ids in ((10, ["a", "b"]), (9, [])):
+        folder = tmp_path / f"epoch={epoch}"
+        folder.mkdir()
+        pq.write_table(pa.table({"id": pa.array(ids, pa.string())}), folder / "part-0.parquet")
+        os.utime(folder, (epoch, 20 - epoch))
+    assert sizes(tmp_path) == [2, 0]

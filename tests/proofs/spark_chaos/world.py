@@ -167,6 +167,12 @@ class World:
         there = self.broker.queue(queue, redelivery=FEW)
         return [each for _ in range(0, count, 500) for each in there.send_many(range(min(500, count)))]
 
+    def delete(self, queue: str) -> None:
+        """Delete a queue, in another process: there the bug is planted, too."""
+        code = "import sys; import rq_dlq; from tests.proofs.spark_chaos.planted import plant; plant();"
+        code += " rq_dlq.Broker(sys.argv[1]).queue(sys.argv[2]).delete(force=True)"
+        self.start(sys.executable, "-c", code, self.url, queue).until_ended()
+
     def start(self, *command: str, **environment: str) -> Process:
         """Start a program of this checkout, whose files are this world's."""
         log = self.folder / f"{len(self.started)}.log"
@@ -228,7 +234,7 @@ class World:
             return {name: said.pop(name) for name in names if name in said}
 
         driving = taken("master", "conf", "die_at", "environment")
-        losing = taken("between", "losses", "in_source")
+        losing = taken("between", "losses", "in_source", "endless")
         return self.drive(
             "stream",
             queue=queue,

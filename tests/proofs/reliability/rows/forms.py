@@ -32,9 +32,9 @@ CHUNK = 100  # messages that are sent, and claimed, at once
 LEASE = 1_000  # milliseconds
 COUNTS = ".counts"
 AT_ONCE = RedeliveryPolicy(delays=[0], max_redeliveries=None)
-FRAGMENTS: dict[str, dict[str, str]] = {
+MODULES: dict[str, dict[str, str]] = {
     "present": {},
-    "other": {"lib/state": other.changed("lib/state", *other.CHANGES)},
+    "other": {"state": other.changed("state", *other.CHANGES)},
 }
 
 
@@ -115,12 +115,12 @@ def try_verbs(steps: list[str]) -> list[str]:
 
 def try_workers(directory: Path, each: int, show: Callable[[float, float], None]) -> tuple[Sums, list[str]]:
     """Processes of both forms on one queue: what they tell, and what was wrong."""
-    sent = each * EACH * len(FRAGMENTS)
+    sent = each * EACH * len(MODULES)
     with Server(directory / "redis") as server, Crowd() as crowd:
         raw, journals = server.client(), directory / "journals"
         journals.mkdir()
-        for form, fragments in FRAGMENTS.items():
-            place = Place(server.url, journals, LEASE, AT_ONCE, fragments)
+        for form, modules in MODULES.items():
+            place = Place(server.url, journals, LEASE, AT_ONCE, modules)
             for n in range(EACH):
                 crowd.start(f"{form}-{n}", live, place, form, each)
         deadline, found = time.monotonic() + 60 + sent / 50, list[str]()
@@ -157,7 +157,7 @@ def run(run: Run) -> Figures:
     each = run.pick(short=100, whole=5_000, soak=50_000)
     told, more = try_workers(run.directory, each, run.done)
     found += more
-    note = "; ".join([*found[:3], f"{len(steps)} calls both ways, {len(FRAGMENTS) * EACH} processes"])
+    note = "; ".join([*found[:3], f"{len(steps)} calls both ways, {len(MODULES) * EACH} processes"])
     return Figures(trials=3 * len(steps), **told.counts, met=not found, note=note)
 
 

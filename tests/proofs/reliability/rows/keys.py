@@ -107,7 +107,7 @@ def outages(run: Run) -> Figures:
     worst = max(found, key=lambda one: one.wasted)
     rules, scenes = gates(run), scened(run)
     wrong += scenes.note.splitlines()[1:]
-    note = "".join(f"{said}; " for said in wrong[:1]) if rules.met else f"{rules.note}; "
+    note = "".join(f"{said}; " for said in [*([] if rules.met else [rules.note]), *wrong[:1]])
     note += f"dead {sum(one.healthy_dead for one in found)}, wasted at most {worst.wasted} attempts, "
     note += f"{worst.waiting} waited, drained in {worst.drained or 0:.0f} s, the other tenant "
     note += f"{_spans(worst.meanwhile)} (before {_spans(worst.calm)})"

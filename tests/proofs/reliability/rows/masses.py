@@ -17,6 +17,7 @@ from rq_dlq.testing.clock import CLOCK, MOVED_CLOCK
 from tests.proofs.reliability.findings import audited, over, wrong
 from tests.proofs.reliability.row import Figures, Row, Run
 from tests.servers import Server
+from tests.servers.counts import verb_of
 
 BEGIN = 1_790_000_000_000  # milliseconds
 LASTS = 60_000  # of each lease and each time to live
@@ -37,7 +38,7 @@ class Meter:
     """How long each round trip keeps the server's thread busy: its own time, not that of others on its core.
 
     Attributes:
-        spent: milliseconds, by the scripts of the round trip.
+        spent: milliseconds, by the verbs of the round trip.
     """
 
     pid: int
@@ -45,13 +46,12 @@ class Meter:
 
     def attach(self, connections: Any) -> None:
         """Measure what goes over these connections."""
-        talk, scripts = connections._talk, connections.scripts
-        names = {scripts[name].sha: name for name in scripts.names()}
+        talk = connections._talk
 
         def measured(commands: list[tuple[Any, ...]]) -> list[Any]:
             before = self.now()
             replies: list[Any] = talk(commands)
-            run = sorted({names[command[1]] for command in commands if command[0] == b"EVALSHA"})
+            run = sorted({verb_of(command) for command in commands} - {""})
             if run:
                 self.spent["+".join(run)].append(self.now() - before)
             return replies
@@ -73,7 +73,7 @@ class Mass:
     def __init__(self, url: str, raw: Any, messages: int) -> None:
         self.half, self._raw = messages // 2, raw
         self._pass(BEGIN)
-        self.queue = rq_dlq.Broker(url, scripts=MOVED_CLOCK).queue("mass", lease=LASTS / 1000)
+        self.queue = rq_dlq.Broker(url, verbs=MOVED_CLOCK).queue("mass", lease=LASTS / 1000)
         self.queue.send_many({"number": number} for number in range(self.half))
         for size, part in BY_HAND:
             for _ in range(round(self.half * part / size)):
@@ -100,7 +100,7 @@ class Heavy:
 
     def __init__(self, url: str, messages: int) -> None:
         self.messages = messages
-        self.broker = rq_dlq.Broker(url, scripts=MOVED_CLOCK)
+        self.broker = rq_dlq.Broker(url, verbs=MOVED_CLOCK)
         self.queue = self.broker.queue("heavy", redelivery=AT_ONCE)
         self.broker.queue("other").send("x")
 

@@ -11,7 +11,7 @@ from typing import Any
 import rq_dlq
 from rq_dlq import _keys
 from rq_dlq._keys import QueueKeys
-from rq_dlq._redis.acl import USEFUL, acl_line
+from rq_dlq._redis.acl import OLD, USEFUL, acl_line
 from rq_dlq._redis.rights import right_of
 from rq_dlq._redis.roles import ROLES
 from rq_dlq.errors import BrokerRefused, MissingRights
@@ -112,7 +112,7 @@ def _told(count: Count, idle: list[tuple[str, str]], needless: list[str]) -> str
 
 def _users(name: str, *, modern: bool) -> Iterator[Lacking]:
     """A role without each of its rights, then without each key, then with all keys only to read."""
-    rules = acl_line(ROLES[name], name, NAMESPACE, reads="~").split()[3:]
+    rules = acl_line(ROLES[name], name, NAMESPACE, ways=OLD).split()[3:]
     for rule in rules:
         if rule[0] == "+":
             yield Lacking(name, rule, tuple(other for other in rules if other != rule))

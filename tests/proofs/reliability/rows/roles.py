@@ -15,7 +15,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.acl import CHANGES, acl_line
 from rq_dlq._redis.proof import FORMS
 from rq_dlq._redis.roles import ROLES
-from rq_dlq._scripts import SCRIPTS
+from rq_dlq._scripts import JOINED
 from tests.contents import contents
 from tests.proofs.reliability.findings import first
 from tests.proofs.reliability.row import Figures, Row, Run
@@ -25,10 +25,14 @@ from tests.servers.acl import reads_apart
 NAMESPACE, OURS, OTHERS = "rq", "orders", "bills"
 OF_THE_SERVER = (
     "FLUSHALL", "FLUSHDB", "KEYS *", "SCAN 0", "CONFIG GET *", "CONFIG SET maxmemory 1", "ACL LIST",
-    "ACL SETUSER joe +@all", "ACL GETUSER default", "SCRIPT FLUSH", "SCRIPT KILL", "FUNCTION LIST",
-    "SHUTDOWN",    "MONITOR", "CLIENT LIST", "CLIENT KILL TYPE normal", "REPLICAOF NO ONE", "SAVE",
+    "ACL SETUSER joe +@all", "ACL GETUSER default", "SCRIPT FLUSH", "SCRIPT KILL", "FUNCTION FLUSH",
+    "FUNCTION DUMP", "FUNCTION RESTORE x", "FUNCTION KILL",
+    "SHUTDOWN", "MONITOR", "CLIENT LIST", "CLIENT KILL TYPE normal", "REPLICAOF NO ONE", "SAVE",
     "PUBLISH a b", "MODULE LIST", "SWAPDB 0 1", "LATENCY RESET",
 )  # fmt: skip
+BOTH = (JOINED, JOINED.as_form("flags"))
+ANOTHER = "#!lua name=another\nredis.register_function('another', function() end)\n"
+"""A library of somebody else's."""
 
 
 def modern() -> str | None:
@@ -47,18 +51,26 @@ def tried(role: str, loaded: str) -> Iterator[tuple[Any, ...]]:
     forms = {name: arguments for name, arguments in FORMS.items() if name != b"TIME"}
     for key in others.by_name.values():
         yield from ((name, key, *arguments) for name, arguments in forms.items())
-        yield from (("RENAME", key, f"{key}2"), ("DUMP", key), ("EVALSHA", SCRIPTS["ack"].sha, 1, key))
-        yield ("COPY", ours["messages"], key)
+        yield from (("RENAME", key, f"{key}2"), ("DUMP", key), ("COPY", ours["messages"], key))
+        yield from runs("ack", key)
     writes = {name: arguments for name, arguments in forms.items() if name in CHANGES}
     if role != "maintenance":
         policies = _keys.policies(NAMESPACE)
         yield from ((name, policies, *arguments) for name, arguments in writes.items())
         yield ("EVALSHA", loaded, 1, ours["settings"], policies)
-        yield ("EVALSHA", SCRIPTS["set_policy"].sha, 1, policies, "orders", "{}", "any")
+        yield from runs("set_policy", policies, "orders", "{}", "any")
+        yield ("FUNCTION", "LOAD", ANOTHER)
     if role == "read-only":
         yield from ((name, key, *of) for key in ours.by_name.values() for name, of in writes.items())
         shared = (_keys.queues, _keys.aliases, _keys.processes)
         yield from ((name, key(NAMESPACE), *of) for key in shared for name, of in writes.items())
+
+
+def runs(verb: str, key: str, *arguments: str) -> Iterator[tuple[Any, ...]]:
+    """A verb on one key, as a function and as a script."""
+    for verbs in BOTH:
+        script = verbs[verb]
+        yield (script.word, script.sha, 1, key, *arguments, *script.tail)
 
 
 def refused(client: Any, command: tuple[Any, ...]) -> bool:
@@ -94,14 +106,16 @@ def run(run: Run) -> Figures:
         with rq_dlq.Broker(server.url) as broker:
             broker.policies.set("#", redelivery=RedeliveryPolicy(max_redeliveries=3))
             for name in (OURS, OTHERS):
-                broker.queue(name).send_many(range(5))
+                broker.queue(name).send_many(range(5))  # loads the library
                 broker.queue(name).claim()[0].poison("bad")
+        for verb in ("ack", "set_policy"):
+            admin.execute_command(*BOTH[1][verb].load)
         for number, role in enumerate(ROLES):
             loaded = admin.script_load("return redis.call('HSET', ARGV[1], 'bills', '{}')")
-            for script in ("ack", "set_policy"):
-                admin.script_load(SCRIPTS[script].source)
             rules = acl_line(ROLES[role], role, NAMESPACE, f"{OURS}*").split()[2:]
             admin.execute_command("ACL", "SETUSER", role, "reset", ">secret", *rules)
+            for key in admin.scan_iter():
+                admin.persist(key)  # nothing goes by itself
             before = contents(admin)
             with server.client(username=role, password="secret") as client:  # noqa: S106 - of the row
                 for command in tried(role, loaded):

@@ -1,4 +1,4 @@
-"""T14: a server that forgets its scripts over and over, and starts anew; nobody who calls notices."""
+"""T14: a server that forgets libraries and scripts over and over, and is killed; no caller notices."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from tests.connections.ways import Address, Colour, Direct
 from tests.proofs.reliability.findings import first, wrong
 from tests.proofs.reliability.lossy import Work, live
 from tests.proofs.reliability.row import Figures, Row, Run
-from tests.servers import Server, free_port
+from tests.servers import Server, forms, free_port
+from tests.servers.counts import verbs_failed
 from tests.verbs.life import Life
 
 FLUSH_EVERY = 0.1  # seconds
-FOREIGN = 600  # scripts of others after each flush; they come by EVAL, ours by SCRIPT LOAD
+FOREIGN = 600  # scripts of others after each flush; they come by EVAL, ours by FUNCTION LOAD or SCRIPT LOAD
 KEPT = 500  # of them, by every server; from Redis 7.4 on no more, which is only about what came by EVAL
 RARELY = 1_000  # calls: a flush that comes only once in so many is none to speak of
 OTHERS = b"".join(packed((b"EVAL", f"return {n}", 0)) for n in range(FOREIGN))
@@ -40,12 +41,12 @@ def connected(broker: Any, at: Address) -> Any:
 
 @dataclass
 class Forgetful:
-    """A server whose scripts are flushed over and over, and replaced by those of others.
+    """A server whose libraries and scripts are flushed over and over, and replaced by scripts of others.
 
     Attributes:
         flushes: how often that was.
         crowded: how often it knew as many scripts afterwards as it keeps.
-        missed: calls that it refused, since it did not know their script.
+        missed: calls that it refused, since it did not know their verb.
         evicted: scripts that it dropped by itself: foreign ones, for ours come by SCRIPT LOAD.
         seconds: that it lasted.
     """
@@ -86,6 +87,7 @@ class Forgetful:
 
     def _forget(self) -> None:
         with self.server.client() as client:
+            client.function_flush()
             client.script_flush()
             self.flushes += 1
             connection = client.connection_pool.get_connection()
@@ -98,27 +100,39 @@ class Forgetful:
     def _count(self) -> None:
         """What the server counts, which begins anew when it starts again."""
         with self.server.client() as client:
-            self.missed += client.info("errorstats").get("errorstat_NOSCRIPT", {}).get("count", 0)
+            self.missed += verbs_failed(client)
             self.evicted += client.info("stats").get("evicted_scripts", 0)
 
 
+@contextmanager
+def beginning(form: str) -> Generator[None]:
+    """New brokers begin with functions, or with the text as a script."""
+    try:
+        forms.use(form)
+        yield
+    finally:
+        forms.use("functions")
+
+
 def run(run: Run) -> Figures:
-    """Have messages live on such a server, by calls of either colour."""
+    """Have messages live on such a server, by calls of either colour, in either form of the verbs."""
     lives, restarts = run.pick(short=(60, 1), whole=(1_000, 10), soak=(20_000, 200))
     kept = ("--appendonly", "yes", "--appendfsync", "always")
-    kinds: tuple[tuple[Colour, type], ...] = (
-        ("blocking", rq_dlq.Broker),
-        ("awaiting", rq_dlq.asyncio.Broker),
+    kinds: tuple[tuple[Colour, type, str], ...] = (
+        ("blocking", rq_dlq.Broker, "functions"),
+        ("awaiting", rq_dlq.asyncio.Broker, "functions"),
+        ("blocking", rq_dlq.Broker, "text"),
+        ("awaiting", rq_dlq.asyncio.Broker, "text"),
     )
     lived: list[Life] = []
     with Server(run.directory, *kept, port=free_port()) as server, server.client() as raw:
         forgetful = Forgetful(server)
-        for number, (colour, broker) in enumerate(kinds):
+        for number, (colour, broker, form) in enumerate(kinds):
             works = [
-                Work(partial(connected, broker), f"{colour}{n}", lives // len(kinds) // SIDE_BY_SIDE)
+                Work(partial(connected, broker), f"{colour}-{form}{n}", lives // len(kinds) // SIDE_BY_SIDE)
                 for n in range(SIDE_BY_SIDE)
             ]
-            with forgetful.meanwhile(restarts // len(kinds) or 1):
+            with beginning(form), forgetful.meanwhile(restarts // len(kinds) or 1):
                 lived += chain.from_iterable(live(works, Direct(server), colour))
             run.done(number + 1, len(kinds))
         for life in lived:
@@ -148,7 +162,7 @@ def judged(lived: Sequence[Life], server: Forgetful, least: int, restarts: int) 
     counted = [
         f"{calls:,} calls, {unknown} of them with an error",
         f"{server.flushes} flushes, one each {each:.0f} ms; {server.restarts} restarts",
-        f"{server.missed:,} times a script was not there",
+        f"{server.missed:,} times a verb was not there",
         f"{server.flushes * FOREIGN:,} scripts of others, of which the server dropped {server.evicted:,}",
     ]
     return Figures(
@@ -162,7 +176,7 @@ def judged(lived: Sequence[Life], server: Forgetful, least: int, restarts: int) 
 ROWS = (
     Row(
         "T14",
-        "SCRIPT FLUSH each 100 ms, restarts, 600 scripts of others after each flush",
+        "FUNCTION FLUSH and SCRIPT FLUSH each 100 ms, restarts, 600 scripts of others after each flush",
         "20,000 calls, 0 errors for the user",
         run,
     ),

@@ -21,6 +21,7 @@ from tests.audit import audit
 from tests.behaviour.helpers import AT_ONCE
 from tests.proofs.reliability.row import Figures, Row, Run
 from tests.servers import Server, free_port, wait_until
+from tests.servers.counts import BY
 from tests.verbs import Kind
 
 TABLE = Path(__file__).parents[1] / "data" / "server_errors.yaml"
@@ -205,10 +206,12 @@ def full(bench: Bench) -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_right(bench: Bench) -> Iterator[None]:
-    """The user may run no scripts any more."""
-    bench.raw.execute_command("ACL", "SETUSER", "default", "-evalsha")
+    """The user may run no verb any more, in any way."""
+    known = bench.raw.command()
+    ways = [word for name in BY if (word := name.removeprefix("cmdstat_")) in known]
+    bench.raw.acl_setuser("default", commands=[f"-{word}" for word in ways])
     yield
-    bench.raw.execute_command("ACL", "SETUSER", "default", "+evalsha")
+    bench.raw.acl_setuser("default", commands=[f"+{word}" for word in ways])
 
 
 @contextlib.contextmanager

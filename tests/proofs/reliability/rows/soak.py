@@ -123,6 +123,7 @@ class Nemesis:
         self.server.signal(signal.SIGCONT)
 
     def _forget_scripts(self) -> None:
+        self._ask("FUNCTION", "FLUSH")
         self._ask("SCRIPT", "FLUSH")
 
     def _cut_connections(self) -> None:

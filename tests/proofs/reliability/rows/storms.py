@@ -14,9 +14,10 @@ from tests.crowd import Crowd
 from tests.proofs.reliability.actors import Place, work
 from tests.proofs.reliability.findings import audited, over, wrong
 from tests.proofs.reliability.journal import noted, sums
-from tests.proofs.reliability.load import Load, load, scripts_run
+from tests.proofs.reliability.load import Load, load
 from tests.proofs.reliability.row import Figures, Row, Run
 from tests.servers import Server, wait_until
+from tests.servers.counts import verbs_run
 
 WAITS = (0.1, 0.2, 0.4, 0.8, 600.0)  # seconds; the last one is cut short
 ATTEMPTS = len(WAITS) + 1
@@ -49,14 +50,14 @@ class Storm:
 
     def run(self) -> None:
         """From the first failure until the last one that was redriven has succeeded."""
-        before = scripts_run(self.raw)
+        before = verbs_run(self.raw)
         self._hire("failing", fails=True)
         self._wait(lambda: self._total("nacked") == self.messages * len(WAITS))
         pids = [process.pid or 0 for process in self.crowd.processes.values()]
         self.idle = load(self.raw, self._watch, pids)
         self.queue.select(places=["scheduled"]).deliver_now()
         self._wait(lambda: self.queue.stats().dead == self.messages)
-        self.scripts = scripts_run(self.raw) - before
+        self.scripts = verbs_run(self.raw) - before
         self._dismiss()
         self.letters = self.queue.dlq.browse(limit=None)
         self.redriven = self.queue.dlq.redrive(all=True).counts.moved

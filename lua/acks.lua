@@ -1,0 +1,128 @@
+-- Acked messages are done: they are removed, and counted. With a `dedup_window` their ids are remembered.
+local SETTLED = Reply.SETTLED
+local PLAIN = 75 -- bytes; a state with the field of a redrive (Redrive.bring_back) is longer, most others are not
+
+-- Remembers acked ids for the queue's dedup_window: a send under one of them is known (Acks.recall). It removes at most
+-- twice as many past ids as it adds (I9), and the key expires when nothing was acked for that time (I13).
+local function remember(q, ids, dedup_window)
+  local window, rows, score = Values.span(dedup_window), {}, Values.digits(q.now)
+  if not window then
+    return
+  end
+  for _, id in ipairs(ids) do
+    rows[#rows + 1], rows[#rows + 2] = score, id
+  end
+  redis.call('ZADD', q.acked_ids, unpack(rows))
+  redis.call('PEXPIRE', q.acked_ids, window)
+  local over = redis.call('ZRANGEBYSCORE', q.acked_ids, '-inf', q.now - window, 'LIMIT', 0, 2 * #ids)
+  if #over > 0 then
+    redis.call('ZREM', q.acked_ids, unpack(over))
+  end
+end
+
+-- Marks as known those of the ids that were acked within the queue's dedup_window (remember).
+function Acks.recall(q, ids, known, dedup_window)
+  local window = Values.span(dedup_window)
+  for n, id in ipairs(window and ids or {}) do
+    local at = not known[n] and tonumber(redis.call('ZSCORE', q.acked_ids, id) or nil)
+    known[n] = known[n] or at and at > q.now - window
+  end
+end
+
+-- Keeps the results of those messages whose results were asked for. Returns whether any message is of a gather, whose
+-- states have that word, too.
+local function keep_results(q, ids, texts, given)
+  local ended, ends, births, seen, at, start, gathered
+  for n = 1, #ids do
+    if texts[n] ~= seen then -- most messages have the same state
+      seen, at = texts[n], texts[n]:find(' result=', 1, true)
+    end
+    local birth = at and texts[n]:match('^ result=(%d*)', at)
+    gathered = gathered or birth and Gathers.of(texts[n])
+    if birth and birth ~= '0' then -- otherwise no caller asked
+      ended, ends, births = ended or {}, ends or {}, births or {}
+      start = start or 'acked ' .. Values.digits(q.now) .. ' '
+      local last = #ended + 1
+      if #birth < 2 then -- version 0.1.0 sent it
+        local head = Record.head_of(q, ids[n], texts[n])
+        birth = head and Values.digits(head.birth) or '0'
+      end
+      ended[last], ends[last], births[last] = ids[n], start .. (given[ids[n]] or ''), birth
+    end
+  end
+  if ended then
+    Results.keep(q, ended, ends, births, redis.call('HMGET', q.settings, unpack(Results.SETTINGS)))
+  end
+  return gathered
+end
+
+-- The heads of messages, for the outcome history.
+local function heads_of(q, ids, texts)
+  local heads = {}
+  for n, id in ipairs(ids) do
+    heads[n] = Record.head_of(q, id, texts[n]) -- nil: an ack was cut off
+  end
+  return heads
+end
+
+-- Removes messages that were acked, and counts them. Returns the dependency whose breaker that closed; nil: none; and
+-- whether all children of a gather have ended.
+--   texts: their states before the ack; given: id → its result, where there is one
+--   most: how many messages may have a pass then, if a dependency comes back; nil: as many as are acked
+function Acks.remove(q, ids, texts, given, most)
+  local settings = redis.call('HMGET', q.settings, 'outcomes', 'dedup_window', 'per_key', 'breaker', 'gated')
+  local gated, successes, closed = settings[5] or settings[3] or settings[4], nil, nil
+  gated = gated and Lanes.are_special(settings[3], settings[4], settings[5])
+  if (settings[4] or gated) and redis.call('EXISTS', q.strikes, q.special, q.runs) > 0 then
+    successes = Breaker.successes(q, ids, texts, gated, most or #ids)
+  end
+  local heads = settings[1] and heads_of(q, ids, texts)
+  -- first, so that a message that is gone has its result, and its end is known to its gather
+  local over = keep_results(q, ids, texts, given) and Gathers.note_acked(q, ids, texts)
+  local acked = Places.gone(q, ids, settings[3], gated, settings[2] and function()
+    remember(q, ids, settings[2])
+  end)
+  redis.call('HINCRBY', q.counters, 'acked', Values.count(acked))
+  if over then
+    Gathers.forget_all(q, over)
+  end
+  if successes then
+    closed = Breaker.count_successes(q, successes)
+  end
+  if heads then
+    Outcomes.note_acked(q, ids, heads, texts)
+  end
+  for n = 1, #ids do
+    local job = #texts[n] > PLAIN and Redrive.of(texts[n])
+    if job then
+      Redrive.count(q, job, 'acked')
+    end
+  end
+  return closed, over and q.part_ended
+end
+
+-- Acks messages: they are done, and are removed. Returns a verdict for each, or only SETTLED if all have it; for one of
+-- them `acked`, `closed` and the dependency whose breaker they have closed, if any; otherwise `acked` and `gathered` if all
+-- children of a gather have ended, whose part the caller carries.
+-- drains
+function Verbs.ack(q, ARGV)
+  local with_results = tonumber(ARGV[1]) -- the number of results that precede the items
+  -- items from ARGV[2]: held (Settle.held; before them the id and the result of each that has one)
+  local first, given = 2 + 2 * with_results, {}
+  for n = 2, first - 1, 2 do
+    given[ARGV[n]] = ARGV[n + 1]
+  end
+  local verdicts, ids, texts, counts = Settle.held(q, ARGV, first)
+  local closed, ended
+  if #ids > 0 then
+    closed, ended = Acks.remove(q, ids, texts, given)
+  end
+  Leases.take_off(q, counts)
+  for n, verdict in ipairs((closed or ended) and verdicts or {}) do
+    if verdict == SETTLED then
+      verdicts[n] = Reply.ACKED .. '  ' .. (closed and Reply.CLOSED .. ' ' .. closed or Reply.GATHERED .. ' ')
+      return verdicts
+    end
+  end
+  return #ids == #verdicts and SETTLED or verdicts
+end

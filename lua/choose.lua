@@ -1,0 +1,127 @@
+-- The rows that a claim takes from the front of its index, with their ids and states: `c.rows`, `c.ids`, `c.texts`. `c` is
+-- the claim (Verbs.claim).
+local PAGE = 100 -- rows that it reads at once, when it skips some
+local LONG_LIST = 250 -- ids whose records are read at once
+
+-- Keeps, of a page of rows, those that `may(text)`, up to `most`. Returns whether these are enough, or no more follow.
+local function look_at(q, c, from, upto, most, may)
+  for first = from, upto, PAGE do
+    local rows, ids = redis.call('ZRANGE', c.index, first, math.min(first + PAGE, upto) - 1), {}
+    for n, row in ipairs(rows) do
+      ids[n] = Order.id_of(row)
+    end
+    for n, text in ipairs(#ids > 0 and redis.call('HMGET', q.states, unpack(ids)) or {}) do
+      local takes, ends = may(text)
+      if takes then
+        c.rows[#c.rows + 1], c.ids[#c.ids + 1], c.texts[#c.texts + 1] = rows[n], ids[n], text
+      end
+      if ends or #c.rows == most then
+        return
+      end
+    end
+    if #rows < PAGE then
+      return
+    end
+  end
+end
+
+-- The rows that a worker's claim may take, at most `most`. A suspect, a message that lapsed before, is taken alone, if it
+-- is first and the claim may take it; otherwise the claim skips suspects, within 1,000 more rows. Only states are read,
+-- since records may be large. A spent message is not a suspect: it is not handed out, but buried (I6).
+local function skip_suspects(q, c, most)
+  look_at(q, c, 0, most + Bounds.ROWS, most, function(text)
+    local charged = text and tonumber(text:match(State.LAPSED_BEFORE))
+    local suspect = charged and not Judge.is_spent(q, charged)
+    local alone = suspect and c.suspects == 'alone'
+    return not suspect or alone and #c.rows == 0, alone
+  end)
+end
+
+-- The first rows of a dead-letter or expiry queue whose messages do not rest (judge.lua), at most `most`. It skips 1,000
+-- resting ones and, if that finds none, as many from a random position, so that resting messages, however many, do not
+-- block the others. If it finds none, the reply says when the first rest ends.
+local function skip_resting(q, c, most)
+  local wakes
+  local function may(text)
+    local ends = tonumber(text and text:match(' rest=(%d+)') or 0)
+    if ends > q.now then
+      wakes = math.min(wakes or ends, ends)
+    end
+    return ends <= q.now
+  end
+  look_at(q, c, 0, most + Bounds.ROWS, most, may)
+  local size = redis.call('ZCARD', c.index)
+  if #c.rows == 0 and size > most + Bounds.ROWS then
+    local from = math.floor(tonumber(q.seed) * size)
+    look_at(q, c, from, from + Bounds.ROWS, most, may)
+  end
+  if #c.rows == 0 and wakes then
+    c.reply[2] = wakes - q.now
+  end
+end
+
+-- The first rows of the index, as many as the claim may lease. A worker's claim takes a suspect alone, if it is first, or
+-- skips suspects; a claim of dead letters skips those that rest. `c.more`: whether others follow; `c.marked`: whether it
+-- met such messages, and `c.only_suspects`: no other ones; `c.long`: whether the records are read some at a time.
+function Choose.rows(q, c)
+  local most, ids = c.capacity, { nil } -- with room for one id
+  local rows = most > 0 and redis.call('ZRANGE', c.index, '0', most) or {} -- and one more, if it exists
+  if #rows > most then
+    c.more, rows[most + 1] = true, nil
+  end
+  for n = 1, #rows do
+    ids[n] = Order.id_of(rows[n])
+  end
+  local texts = #ids > 0 and redis.call('HMGET', q.states, unpack(ids)) or {}
+  local mark = c.part ~= 'live' and ' rest=' or c.suspects ~= 'all' and State.LAPSED_BEFORE
+  local marked, long = false, #ids > LONG_LIST
+  for n = 1, #texts do
+    local text = texts[n]
+    if text then
+      marked, long = marked or mark and text:find(mark), long or text:find(' head=', 1, true)
+    end
+  end
+  c.rows, c.ids, c.texts = rows, ids, texts
+  if marked then
+    c.rows, c.ids, c.texts, c.marked = {}, {}, {}, true
+    local skip = c.part == 'live' and skip_suspects or skip_resting
+    skip(q, c, most)
+    c.only_suspects = #c.rows == 0
+  end
+  c.long = long or marked or nil
+end
+
+-- Keeps the rows of messages without a key, or with a seat (Narrow.with_seats). Returns whether these are all.
+local function keep_seated(q, c)
+  local held = redis.call('ZMSCORE', q.seats, unpack(c.ids))
+  if c.narrowed then
+    held = Narrow.narrow(q, held, c.ids)
+  end
+  local rows, unseated = c.rows, 0
+  for n = 1, #rows do
+    held[n] = held[n] and (not c.paced or held[n] % 1 > 0) -- Lanes.BY_RATE
+    unseated = unseated + (held[n] and 0 or rows[n]:byte() < 16 and 1 or 0) -- with a key, a row has the long form (Order)
+    if unseated > Bounds.LANES then -- the rest stays
+      c.rows, c.more = { unpack(rows, 1, n - 1) }, true
+      c.ids, c.texts = { unpack(c.ids, 1, n - 1) }, { unpack(c.texts, 1, n - 1) }
+      break
+    end
+  end
+  local seated = unseated == 0
+  if not seated then
+    c.rows, c.ids, c.texts = Narrow.with_seats(q, held, c.rows, c.ids, c.texts)
+  end
+  return seated
+end
+
+-- Keeps the rows that no rule for keys and no closed lane stops. `c.stopped`: whether any was.
+function Choose.keep_allowed(q, c)
+  if c.per_key and #c.rows > 0 then
+    c.stopped = not keep_seated(q, c)
+  end
+  if c.gated and #c.rows > 0 then
+    local before = #c.rows
+    c.rows, c.ids, c.texts = Gates.park_closed(q, c.rows, c.ids, c.texts)
+    c.stopped = c.stopped or #c.rows < before
+  end
+end

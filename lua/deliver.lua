@@ -1,0 +1,104 @@
+-- The messages that a claim hands out are leased to its token. `c` is the claim (Verbs.claim).
+local NOT_FRESH = 4096 -- bytes that a message that is not fresh counts for, since it takes as long
+local LATER = 'later'
+
+-- The state line of a leased message that is not fresh: it was delivered, delayed or moved before, or has a time to live.
+-- nil if the row of the index is stale (a call was cut off), or if the message is spent or expired, and is buried; LATER
+-- if it is of a later form, and its row is put off.
+local function line_of(q, c, row, id, record, stated)
+  if Record.is_later(record, stated) then
+    Places.put_off(q, c.index, row)
+    return LATER
+  end
+  local head = Record.head_in(record, stated)
+  local state = State.parse(stated, head.birth)
+  local as_stated = state.part == c.part and state.due <= q.now and Order.member_of(id, head, state.due) == row
+  if state.mark == '+' and not redis.call('ZSCORE', q.leases, state.token) then
+    state.mark = '-' -- another program wrote that: no consumer holds it
+  end
+  if state.mark == '+' or not as_stated and Places.left_over(q, c.index, row, id, state, head) then
+    return nil
+  end
+  state.part = c.part
+  -- the limit may have been lowered since it failed (I6)
+  if c.part == 'live' and state.charged > 0 and Judge.is_spent(q, state.charged) then
+    Judge.bury(q, id, state, head, 'dead', 'exhausted')
+    return nil
+  end
+  local expiry = c.part == 'live' and State.expiry_of(head, state)
+  if expiry and expiry <= q.now then
+    Judge.bury(q, id, state, head, 'expired', 'expired')
+    return nil
+  elseif c.part == 'dead' then
+    redis.call('ZREM', q.groups, Groups.row_of(state, row))
+  end
+  state.deliveries, state.mark, state.token = state.deliveries + 1, '+', c.token
+  return State.format(state)
+end
+
+-- Writes the lease, the list of the claim and the states, then removes the rows.
+local function write(q, c, lines, taken, mortal, bytes)
+  local size = #c.chosen
+  if size > 0 then
+    if c.answer == 'count' then
+      c.reply[3], c.reply[4] = size, bytes
+    end
+    redis.call('ZADD', q.leases, q.now + c.lease, c.token)
+    local kind = c.answer == 'count' and '\tbatch' or c.suspects ~= 'all' and '\tworker' or '' -- the sweep reads it
+    if c.by_rate or c.paced then -- what is given back needs it (Leases.handed_out)
+      local spent = c.by_rate and c.by_rate.spent + size or 0
+      kind = string.format('%s\t\t%.0f/%.0f', kind == '' and '\t' or kind, q.now, spent)
+    end
+    local list = c.consumer .. kind .. '\n' .. table.concat(c.chosen, '\n')
+    redis.call('HSET', q.claims, c.token, list, c.token .. ':held', Values.count(size))
+    redis.call('HSET', q.states, unpack(lines)) -- from here on they are leased
+  end
+  if #taken > 0 then
+    redis.call('ZREM', c.index, unpack(taken))
+  end
+  if mortal and mortal[1] then
+    redis.call('ZREM', q.expiring, unpack(mortal))
+  end
+end
+
+-- Leases messages of the rows, and adds them to the reply. `c.chosen` are their ids; `c.all_taken`: no row is left.
+function Deliver.lease(q, c)
+  local ids, texts, rows, reply, chosen = c.ids, c.texts, c.rows, c.reply, { nil } -- with room for one message
+  local seen, lines, taken, mortal, records, read = {}, { nil, nil }, { nil }, nil, nil, 0
+  local size, ends, most, bytes = 0, #reply, Bounds.BYTES, 0 -- the lengths of chosen and reply: # would search for them
+  -- The state of a first delivery. Over 64 bytes: Redis would keep a few shorter states in a list, which it searches.
+  local fresh = 'live +' .. c.token .. ' 0000000000000 1 0 0 0 0 0 0000000000000'
+  for n = 1, #ids do
+    if bytes > most then -- the rest stays
+      break
+    elseif n > read and not c.long then
+      records, read = redis.call('HMGET', q.messages, unpack(ids)), #ids
+    elseif n > read then
+      records, read = Record.read_records(q, records or {}, ids, texts, n, most - bytes)
+    end
+    local id, text = ids[n], texts[n]
+    local record = not seen[id] and records[n] -- a message whose send was cut off and repeated has two rows
+    local line = record and fresh
+    if record and (text or (record:byte(8) or 0) % 32 > 9) then -- or its flags hold more than a priority
+      line, most = line_of(q, c, rows[n], id, record, text), most - NOT_FRESH
+      mortal = mortal or {}
+      mortal[#mortal + 1] = line ~= LATER and id or nil
+    end
+    if line ~= LATER then -- otherwise the row stays
+      taken[#taken + 1] = rows[n]
+      if not records[n] then -- left behind by a send or a purge that was cut off
+        Places.drop(q, { id })
+      elseif line then
+        local story = text and redis.call('HGET', q.history, id) or ''
+        size, bytes = size + 1, bytes + #record + #story
+        chosen[size], seen[id], lines[2 * size - 1], lines[2 * size] = id, true, id, line
+        if c.answer == 'rows' then
+          reply[ends + 1], reply[ends + 2], reply[ends + 3], reply[ends + 4] = id, record, line, story
+          ends = ends + 4
+        end
+      end
+    end
+  end
+  c.chosen, c.all_taken = chosen, #taken == #rows
+  write(q, c, lines, taken, mortal, bytes)
+end

@@ -1,0 +1,281 @@
+-- What gathers consist of (gathers.lua) is opened, grows, is closed, and comes together.
+local HOUR = 3600000 -- milliseconds between two looks whether `then` is still there
+
+-- The state, the head and the row of `then`, while it waits for its gather; nil: it was delivered, or is gone, or its time has
+-- come.
+local function waiting(q, id)
+  local state, head = State.read(q, id)
+  if not state or state.part ~= 'live' or state.mark == '+' or state.deliveries > 0 or state.due <= q.now then
+    return nil
+  end
+  local row = Order.member_of(id, head, state.due)
+  local score = tonumber(redis.call('ZSCORE', q.scheduled, row) or nil)
+  return score and score < Lanes.BLOCKED and state or nil, head, row
+end
+
+-- Makes `then` due if its gather is closed and all parts have come.
+function Gathering.complete(q, id)
+  local gather = '#' .. id
+  local number, closed = Gathers.number_of(q, gather)
+  if not closed or Gathers.count_open(q, number) > 0 then
+    return
+  end
+  local state, head, row = waiting(q, id)
+  if state then
+    state.due = q.now
+    Places.leave(q, id, q.scheduled, row, Places.put(q, id, state, head))
+    Queue.wake(q)
+  end
+  redis.call('ZREM', q.gathers, '+' .. gather)
+end
+
+-- Whether a gather takes more children: it is open, and `then` waits.
+function Gathering.takes(q, id)
+  local number, closed = Gathers.number_of(q, '#' .. id)
+  return number and not closed and waiting(q, id) and number or nil
+end
+
+-- Closes the part of a queue. Returns whether all of its children have ended.
+function Gathering.close(q, gather)
+  local number = Gathers.number_of(q, gather)
+  if not number then
+    return false
+  end
+  redis.call('ZADD', q.gathers, number + Gathers.CLOSED, gather)
+  return Gathers.settle(q, gather, number)
+end
+
+-- Notes that messages were sent, as `send` does. Returns the reply.
+local function noted(q, number, reply)
+  local more = Values.packed(reply[1], 7) .. ' '
+  more = reply[2] and more .. table.concat(reply, ' ', 2) .. ' ' or more
+  Register.note_done(q, number, reply[2] and (#reply - 1) / 2 or '0', more)
+  return reply
+end
+
+-- Adds the rows of a new gather, first: when `then` is not there, they are removed at the next look.
+local function begin(q, id, within)
+  if redis.call('HEXISTS', q.messages, id) == 0 then -- otherwise the reply says that the id is known
+    local gather = '#' .. id
+    redis.call(
+      'ZADD', q.gathers, Gathers.new_number(q), gather, Gathers.WAITING + q.now, '+' .. gather,
+      q.now + within, '@' .. gather
+    )
+  end
+end
+
+-- Opens a gather: sends `then`, to be delivered after `within` if nothing makes it due before. Returns the reply of `send`.
+function Verbs.open_gather(q, ARGV)
+  local number, opening, within = ARGV[1], ARGV[2], tonumber(ARGV[3]) -- within: milliseconds
+  -- items from ARGV[4]: id, payload
+  local done, before = Register.done_before(q, number)
+  if done then
+    return Send.reply_before(before)
+  elseif not Queue.is_open(q, opening) then
+    return Reply.DELETED
+  end
+  begin(q, ARGV[4], within)
+  local reply, is_wrong = Send.add(q, ARGV, 4, #ARGV, within, 0, opening, Send.LANES, Gathers.THEN)
+  if not reply then
+    return is_wrong and Reply.WRONG_LANE or Reply.DELETED
+  end
+  return noted(q, number, reply)
+end
+
+-- The items whose messages cannot be children, by their numbers; nil: all can.
+local function refused(q, gather, ARGV, first)
+  local numbers = { Reply.KNOWN }
+  for at = first, #ARGV, 2 do
+    local is_known = redis.call('HEXISTS', q.messages, ARGV[at]) == 1
+    if is_known and not Gathers.adopted(q, gather, 0, ARGV[at], true) then
+      numbers[#numbers + 1] = (at - first) / 2 + 1
+    end
+  end
+  return numbers[2] and numbers
+end
+
+-- The number of the part of a gather, which is made if it is not there; the queue of `then` has its row.
+--   own: the number of the gather there; name: of this queue
+local function part_of(q, there, gather, own, id, name)
+  local number = Gathers.number_of(q, gather)
+  if not number then
+    redis.call('ZADD', there.gathers, own + Gathers.OPEN, '#' .. id .. ' ' .. name)
+    number = Gathers.new_number(q)
+    redis.call('ZADD', q.gathers, number, gather, q.now + Gathers.LOOK, '@' .. gather)
+  end
+  return number
+end
+
+-- Sends children of a gather. A message that the queue knows becomes one, if it is not a child of another gather. Returns
+-- the reply of `send`. Or nothing was sent: OVER: the gather takes no more; KNOWN and the numbers of items that cannot be
+-- children; DELETED; WRONG_LANE; PAST: they would have expired.
+function Verbs.send_children(q, ARGV, there)
+  local number, id, to, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4] -- id: of `then`; to: its queue; name: of this queue
+  local delay, ttl, opening = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] -- delay, ttl: as in Send.add
+  -- items from ARGV[8]: id, payload
+  local done, before = Register.done_before(q, number)
+  if done then
+    return Send.reply_before(before)
+  elseif not Queue.is_open(q, opening) then
+    return Reply.DELETED
+  end
+  local gather = id .. '/' .. to
+  local own = Gathering.takes(there, id)
+  local refusal = own and refused(q, gather, ARGV, 8)
+  if not own or refusal then
+    return refusal or Reply.OVER
+  end
+  if Send.is_past(q, ttl) then
+    return Reply.PAST
+  end
+  local part = part_of(q, there, gather, own, id, name)
+  local reply, is_wrong = Send.add(q, ARGV, 8, #ARGV, delay, ttl, opening, Send.LANES, gather)
+  if not reply then
+    return is_wrong and Reply.WRONG_LANE or Reply.DELETED
+  end
+  local rows = {}
+  for at = 8, #ARGV, 2 do
+    rows[at - 7], rows[at - 6] = Gathers.adopted(q, gather, part, ARGV[at]), gather .. ' ' .. ARGV[at]
+  end
+  redis.call('ZADD', q.gathers, unpack(rows))
+  return noted(q, number, reply)
+end
+
+-- Closes a gather: no more children follow, and `then` is due when all have ended. Returns the numbers of the queues whose
+-- children have all ended, whose parts the caller carries.
+-- drains
+function Verbs.close_gather(q, ARGV, queues)
+  local id, to = ARGV[1], ARGV[2] -- id: of `then`; to: its queue
+  local gather, ended = '#' .. id, {}
+  for n, there in ipairs(queues) do
+    if Gathering.close(there, id .. '/' .. to) then
+      ended[#ended + 1] = n
+    end
+  end
+  local number = Gathers.number_of(q, gather)
+  if number then
+    redis.call('ZADD', q.gathers, number + Gathers.CLOSED, gather)
+    Gathering.complete(q, id)
+  end
+  return ended
+end
+
+-- Moves ended children to the queue of `then`, at most `limit` of them. Returns whether none is left.
+--   own: the number of the gather there; nil: it is gone, and so are they
+local function move(q, there, number, gather, own, target, limit)
+  local rows, members, moved = Gathers.rows(q, number, true, 0, limit), {}, {}
+  for n = 1, #rows, 2 do
+    members[#members + 1] = rows[n]
+    moved[n], moved[n + 1] = (own or 0) + rows[n + 1] % 1, target .. ' ' .. rows[n]:sub(#gather + 2)
+  end
+  if own and moved[1] then
+    redis.call('ZADD', there.gathers, unpack(moved))
+  end
+  if members[1] then
+    redis.call('ZREM', q.gathers, unpack(members))
+  end
+  return #members < limit
+end
+
+-- Claims look for parts to carry while the settings say that there are any.
+local function calm(q)
+  if redis.call('ZCOUNT', q.gathers, 0, 0) == 0 then
+    redis.call('HDEL', q.settings, 'gathering')
+  end
+end
+
+-- Looks at the gather of a `then` in this queue: when that is gone, and its end was not noted, the gather is removed.
+local function look_at_own(q, gather)
+  local id = gather:sub(2)
+  if redis.call('HEXISTS', q.messages, id) == 0 or not Gathers.number_of(q, gather) then
+    Gathers.forget(q, gather)
+    return 0
+  elseif not waiting(q, id) then
+    redis.call('ZREM', q.gathers, '+' .. gather)
+  end
+  redis.call('ZADD', q.gathers, q.now + HOUR, '@' .. gather)
+  return 0
+end
+
+-- Looks at the part of a gather: ends that were not noted are found; if all children have ended, and no more follow, they are
+-- carried to the queue of `then`, which is made due with the last part. A repetition changes nothing more. Returns 1 if the
+-- part has more to carry now, 0 if not; EARLY: it is not time to look.
+-- drains
+function Verbs.carry_gather(q, ARGV, there)
+  local gather, name, limit, seed = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]) -- name: of this queue
+  if (tonumber(redis.call('ZSCORE', q.gathers, '@' .. gather) or nil) or 0) > q.now then
+    return Reply.EARLY
+  elseif gather:sub(1, 1) == '#' then
+    return look_at_own(q, gather)
+  end
+  local id = gather:match('^[^/]*')
+  local number, closed = Gathers.number_of(q, gather)
+  local own = Gathers.number_of(there, '#' .. id)
+  if not number then
+    redis.call('ZREM', q.gathers, '@' .. gather)
+    calm(q)
+    return 0
+  elseif not closed and not Gathering.takes(there, id) then -- its opener did not close it in time
+    closed = true
+    redis.call('ZADD', q.gathers, number + Gathers.CLOSED, gather)
+  end
+  Gathers.find_ends(q, gather, number, limit, seed)
+  if not closed or Gathers.count_open(q, number) > 0 then
+    redis.call('ZADD', q.gathers, q.now + Gathers.LOOK, '@' .. gather)
+    calm(q)
+    return 0
+  elseif not move(q, there, number, gather, own, '#' .. id .. ' ' .. name, limit) then
+    return 1
+  end
+  if own then
+    redis.call('ZREM', there.gathers, '#' .. id .. ' ' .. name)
+    Gathering.complete(there, id)
+  end
+  Gathers.forget(q, gather)
+  calm(q)
+  return 0
+end
+
+-- Cancels a message that waits. Returns whether it did.
+local function cancel(q, id)
+  local state, head = State.read(q, id)
+  if not state or state.part ~= 'live' or state.mark == '+' then
+    return false
+  end
+  Gathers.note_end(q, id, state.more, 'cancelled')
+  Places.drop(q, { id })
+  local row = Order.member_of(id, head, state.due)
+  Places.leave(q, id, redis.call('ZSCORE', q.scheduled, row) and q.scheduled or q.ready, row)
+  redis.call('HINCRBY', q.counters, 'cancelled', 1)
+  Outcomes.note(q, 'cancelled', id, head, state, 0)
+  return true
+end
+
+-- Cancels the children of a gather in this queue that wait, or its `then`, if that waits for them. The part takes no more
+-- children. Returns how many messages were cancelled, and how many of those that it looked at were left, since they are leased.
+-- drains
+function Verbs.cancel_gather(q, ARGV)
+  local gather, from, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- from: how many open children were left before
+  local act = ARGV[4] -- as in Audit.note_act
+  local count, left = 0, 0
+  if gather:sub(1, 1) == '#' then
+    count = waiting(q, gather:sub(2)) and cancel(q, gather:sub(2)) and 1 or 0
+  else
+    local number = Gathers.number_of(q, gather)
+    local rows = number and Gathers.rows(q, number, false, from, limit) or {}
+    if number then
+      redis.call('ZADD', q.gathers, number + Gathers.CLOSED, gather)
+    end
+    for n = 1, #rows, 2 do
+      local cancelled = cancel(q, rows[n]:sub(#gather + 2))
+      count, left = count + (cancelled and 1 or 0), left + (cancelled and 0 or 1)
+    end
+    if number then
+      Gathers.settle(q, gather, number)
+    end
+  end
+  if count > 0 then
+    Audit.note_act(q, act, count)
+  end
+  return { count, left }
+end

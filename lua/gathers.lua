@@ -1,0 +1,223 @@
+-- Gathers: when a number of messages have ended, its children, another message becomes due, `then`. Each queue with children
+-- has a part of the gather, and is asked by the state of a child, the queue of `then` by the state of that:
+--   gather=ID/QUEUE: a child; ID is the message `then`, QUEUE the queue of that. gather=then: that message
+-- `gathers` has, in the bands of the scores that this module names:
+--   gather → its number; a half-open interval of one is the gather's. And 15/16: it is closed
+--   gather, a blank, id → number + 1/16: the child has not ended; otherwise the place of its end in ENDS, + 1, in sixteenths;
+--   and 1/32 if its result was asked for
+--   '@', gather → when to look at the part next (Verbs.carry_gather); 0: all of its children have ended
+-- and of each gather whose `then` is in the queue, under '#' and its id in place of ID/QUEUE, the same; its children are
+--   gather, a blank, queue → the part of this queue has not come yet
+--   gather, a blank, queue, a blank, id → a child of a part that has come
+--   '+', gather → WAITING + when it was opened, until `then` is made due
+Gathers.OPEN, Gathers.ASKED, Gathers.CLOSED = 1 / 16, 1 / 32, 15 / 16
+Gathers.THEN, Gathers.WAITING = 'then', 2 ^ 42
+Gathers.LOOK = 10000 -- milliseconds between two looks at a part with open children
+local ENDS = { 'acked', 'dead', 'expired', 'purged', 'cancelled', 'moved', 'discarded', 'gone' } -- the last: nothing tells
+local REMOVED = { acked = true, purged = true, cancelled = true, moved = true, discarded = true }
+local FIRST = 2 ^ 43 -- less than the first number
+local LAST = 14 / 16 + 1 / 32 -- of the scores of children
+local TOGETHER = 1000 -- rows that one command removes
+
+-- The fraction of the score of an ended child; nil: no such end.
+local function fraction_of(word)
+  for n, one in ipairs(ENDS) do
+    if one == word then
+      return (n + 1) / 16
+    end
+  end
+end
+
+-- The gather that a state, or its fields, names; nil: none.
+function Gathers.of(more)
+  return more ~= '' and more:match(' gather=(%S+)') or nil
+end
+
+-- The number of a gather, or of the part of a queue, and whether it is closed; nil: it is not there.
+function Gathers.number_of(q, gather)
+  local score = tonumber(redis.call('ZSCORE', q.gathers, gather) or nil)
+  if score then
+    return math.floor(score), score % 1 == Gathers.CLOSED
+  end
+end
+
+-- A number that no gather of the queue has.
+function Gathers.new_number(q)
+  return math.floor(math.max(FIRST, tonumber(redis.call('ZRANGE', q.gathers, -1, -1, 'WITHSCORES')[2]) or 0)) + 1
+end
+
+-- How many children of a gather have not ended, or how many of its parts have not come.
+function Gathers.count_open(q, number)
+  return redis.call('ZCOUNT', q.gathers, number + Gathers.OPEN, number + Gathers.OPEN + Gathers.ASKED)
+end
+
+-- Rows of children, and their scores, by turns.
+--   all: also of those that have ended; from: how many are skipped
+function Gathers.rows(q, number, all, from, limit)
+  local first, last = number + Gathers.OPEN, number + (all and LAST or Gathers.OPEN + Gathers.ASKED)
+  return redis.call('ZRANGEBYSCORE', q.gathers, first, last, 'WITHSCORES', 'LIMIT', from, limit)
+end
+
+-- The score of a child with another end; nil: it has none.
+function Gathers.score_of(number, word, asked)
+  return number + (fraction_of(word) or Gathers.OPEN) + (asked and Gathers.ASKED or 0)
+end
+
+-- Whether the result of a child was asked for, by its score.
+local function is_asked(score)
+  return score * 16 % 1 > 0
+end
+
+-- Notes that all children of a closed part have ended: the next claim, or maintenance, carries it to the queue of `then`.
+-- Returns whether that is so.
+function Gathers.settle(q, gather, number)
+  if Gathers.count_open(q, number) > 0 then
+    return false
+  end
+  redis.pcall('ZADD', q.gathers, 0, '@' .. gather)
+  redis.pcall('HSET', q.settings, 'gathering', 1)
+  q.part_ended = true
+  Queue.wake(q)
+  return true
+end
+
+-- Removes a gather, or a part, with all of its rows; the row that leads to it last.
+function Gathers.forget(q, gather)
+  local number = Gathers.number_of(q, gather)
+  while number do
+    local rows = redis.call(
+      'ZRANGEBYSCORE', q.gathers, number + Gathers.OPEN, number + LAST, 'LIMIT', 0, TOGETHER
+    )
+    if not rows[1] then
+      break
+    end
+    redis.call('ZREM', q.gathers, unpack(rows))
+  end
+  redis.call('ZREM', q.gathers, gather, '+' .. gather, '@' .. gather)
+end
+
+-- Removes gathers.
+function Gathers.forget_all(q, gathers)
+  for _, gather in ipairs(gathers) do
+    Gathers.forget(q, gather)
+  end
+end
+
+-- Notes ends of children of one gather. If all children of the part have ended, the ends stand. A write that fails stops
+-- nothing, since a full server must be drained: the end is found later (Gathers.find_ends).
+local function note(q, gather, ids, word)
+  local number, closed = Gathers.number_of(q, gather)
+  if not number or closed and Gathers.count_open(q, number) == 0 then
+    return
+  end
+  local cells = {}
+  for _, id in ipairs(ids) do
+    local child = gather .. ' ' .. id
+    local score = tonumber(redis.call('ZSCORE', q.gathers, child) or nil)
+    if score then
+      cells[#cells + 1], cells[#cells + 2] = Gathers.score_of(number, word, is_asked(score)), child
+    end
+  end
+  if cells[1] then
+    redis.pcall('ZADD', q.gathers, unpack(cells))
+    if closed then
+      Gathers.settle(q, gather, number)
+    end
+  end
+end
+
+-- Notes the end of a message before it takes effect, if it is a child of a gather; or that it is open again, if the word is
+-- none of ENDS. With `then` its gather is removed.
+--   more: the fields of its state, or all of that
+function Gathers.note_end(q, id, more, word)
+  local gather = Gathers.of(more)
+  if gather == Gathers.THEN then
+    if REMOVED[word] then
+      Gathers.forget(q, '#' .. id)
+    else
+      redis.call('ZREM', q.gathers, '+#' .. id) -- it waits for no children any more
+    end
+  elseif gather then
+    note(q, gather, { id }, word)
+  end
+end
+
+-- The same for acked messages. Returns the gathers whose `then` they are, to be removed when the messages are gone.
+--   texts: their states
+function Gathers.note_acked(q, ids, texts)
+  local by_gather, over = {}, {}
+  for n, id in ipairs(ids) do
+    local gather = Gathers.of(texts[n])
+    if gather == Gathers.THEN then
+      over[#over + 1] = '#' .. id
+    elseif gather then
+      by_gather[gather] = by_gather[gather] or {}
+      table.insert(by_gather[gather], id)
+    end
+  end
+  for gather, children in pairs(by_gather) do
+    note(q, gather, children, 'acked')
+  end
+  return over
+end
+
+-- The fields of a state without its gather: the message moves to another queue.
+function Gathers.left(more)
+  if not Gathers.of(more) then
+    return more
+  end
+  return State.without(more, 'gather', more:find(' result=0', 1, true) and 'result' or nil)
+end
+
+-- The fields of the state of a child.
+function Gathers.joined(more, gather)
+  return State.with(more:find(' result=', 1, true) and more or more .. ' result=0', 'gather', gather)
+end
+
+-- The end of a child that has no open row any more; nil: it is open. Another program may have ended it without a note: one
+-- of version 0.1.0, or a call that was cut off. Then its outcome says how, or the message itself.
+local function end_of(q, gather, id)
+  local text = redis.call('HGET', q.states, id)
+  local head, later = Record.head_of(q, id, text)
+  if later then
+    return nil
+  elseif head and Gathers.of(text or '') == gather then
+    local part = State.parse(text, head.birth).part
+    return part ~= 'live' and part or nil
+  end
+  local word = (redis.call('HGET', q.results, id) or ''):match('^(%a+) ')
+  return fraction_of(word) and word or 'gone'
+end
+
+-- Finds ends that were not noted, among at most `limit` open children from a random one on.
+function Gathers.find_ends(q, gather, number, limit, seed)
+  local from = math.floor(seed * math.max(0, Gathers.count_open(q, number) - limit + 1))
+  local rows = Gathers.rows(q, number, false, from, limit)
+  for n = 1, #rows, 2 do
+    local word = end_of(q, gather, rows[n]:sub(#gather + 2))
+    if word then
+      redis.call('ZADD', q.gathers, Gathers.score_of(number, word, is_asked(tonumber(rows[n + 1]))), rows[n])
+    end
+  end
+end
+
+-- The score of a child that is known to the queue; its state gets the gather. nil: it cannot be one, since it is one of
+-- another gather, or only a later version can read it.
+function Gathers.adopted(q, gather, number, id, only_look)
+  local text = redis.call('HGET', q.states, id)
+  local head, later = Record.head_of(q, id, text)
+  if later then
+    return nil
+  elseif not head then
+    return Gathers.score_of(number, 'acked', true)
+  end
+  local state = State.parse(text, head.birth)
+  local other = Gathers.of(state.more)
+  if other and other ~= gather and (other == Gathers.THEN or Gathers.number_of(q, other)) then
+    return nil
+  elseif other ~= gather and not only_look then
+    state.more = Gathers.joined(state.more, gather)
+    redis.call('HSET', q.states, id, State.format(state))
+  end
+  return Gathers.score_of(number, state.part, state.more:find(' result=[^0]'))
+end

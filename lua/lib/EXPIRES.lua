@@ -1,3 +1,0 @@
--- The flag of a record (lib/record) that has an expiry.
--- gives: EXPIRES
-local EXPIRES = 0x10

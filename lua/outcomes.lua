@@ -1,0 +1,51 @@
+-- The outcome history of a queue.
+local ENDS = { -- events that end a message, or its time as a dead letter
+  dead = true, expired = true, discarded = true, purged = true,
+  cancelled = true, moved = true, undone = true, redriven = true,
+}
+
+-- Writes an event to the outcome history, a record of the outcomes of deliveries and messages. It is a stream of about as
+-- many entries as the queue's settings allow; without that setting nothing is written. An event is written after it has
+-- happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores their names
+-- once.
+--   attempt: how many so far (State.attempts); age, delay: milliseconds since the send and until the redelivery
+--   detail: { cause, consumer, error }, those that are known; the last two as in History.remember
+-- An event that ends a message whose result was asked for is also kept as its outcome (Results.keep).
+function Outcomes.note(q, event, id, head, state, delay, detail)
+  local kept, asked = q.set.outcomes, ENDS[event] and state.more:find(' result=[^0]')
+  if not (kept or asked) then
+    return
+  end
+  local birth = Values.digits(head.birth)
+  if asked then
+    local word = event == 'undone' and state.part or event
+    local cause = detail and detail.error and detail.error:match('^[^\t]*') or ''
+    local rest = Values.digits(q.now) .. ' ' .. state.reason .. '\t' .. cause
+    local set = redis.call('HMGET', q.settings, unpack(Results.SETTINGS))
+    Results.keep(q, { id }, { event ~= 'redriven' and word .. ' ' .. rest }, { birth }, set)
+  end
+  if not kept then
+    return
+  end
+  detail = detail or {}
+  local age = math.max(q.now - math.floor(head.birth / 4096), 0)
+  local consumer, failure = detail.consumer or '""', detail.error and Values.json(detail.error:match('^[^\t]*')) or {}
+  local names = q.names
+  names[consumer] = names[consumer] or Values.json('[' .. consumer .. ']')[1] or ''
+  redis.pcall(
+    'XADD', q.outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', State.attempts(state),
+    'age', Values.digits(age), 'delay', Values.digits(delay), 'consumer', names[consumer],
+    'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
+    'reason', state.reason, 'cause', detail.cause or '', 'birth', birth
+  )
+end
+
+-- Records acked messages in the outcome history, from their heads and their states before the ack, if these can be read.
+function Outcomes.note_acked(q, ids, heads, texts)
+  for n, id in ipairs(ids) do
+    if heads[n] then -- otherwise an ack was cut off
+      local state = State.parse(texts[n], heads[n].birth)
+      Outcomes.note(q, 'acked', id, heads[n], state, 0, { consumer = Leases.holder(q, state.token) })
+    end
+  end
+end

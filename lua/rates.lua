@@ -1,0 +1,136 @@
+-- The rates of a queue and of its keys.
+local KEPT = 86400000 -- milliseconds for which slots stay that no claim forgets (Rates.admit_due)
+local SPARE = 10 -- lanes whose slots a claim ends, beyond two per message
+
+-- How many messages a rate allows now: a bucket of tokens, one for each message, kept as the time until which the messages
+-- so far use up the rate (GCRA). A burst is the messages of a second, at least one. A time further ahead than that counts
+-- as now: the clock stepped back. Returns nil, or { interval: milliseconds between two messages; from: the time from which
+-- the next ones use up the rate; most: how many are allowed now; at: when one more is allowed, milliseconds; spent: how
+-- many it has allowed so far }.
+--   rate: as Values.interval_of reads it
+function Rates.bucket(q, rate)
+  local interval = Values.interval_of(rate)
+  if not interval then
+    return nil
+  end
+  local kept = redis.call('HMGET', q.counters, 'rate_until', 'rate_spent') -- from and spent (Rates.spend)
+  local burst = math.max(1000, interval) -- milliseconds
+  local from, spent = tonumber(kept[1] or nil), tonumber(kept[2] or nil) or 0
+  if not from or from < q.now or from > q.now + burst + interval then
+    from = q.now
+  end
+  local most = math.floor((q.now + burst - from) / interval + 0.001) -- a time has no more digits
+  local at = math.ceil(from + (most + 1) * interval - burst)
+  return { interval = interval, from = from, most = most, at = at, spent = spent }
+end
+
+-- Records messages that were handed out by a queue's rate (Rates.bucket).
+function Rates.spend(q, by_rate, count)
+  local reached = string.format('%.17g', by_rate.from + count * by_rate.interval)
+  redis.call('HSET', q.counters, 'rate_until', reached, 'rate_spent', Values.digits(by_rate.spent + count))
+end
+
+-- Gives the tokens of messages of a claim back, which were handed out, and do not count. Those that were handed out later
+-- have used up the rate as well, at the latest now: no more comes back than they leave. So messages that are given back
+-- late do not bring a second burst.
+function Rates.give_back(q, token, count)
+  local by_rate = Rates.bucket(q, q.set.rate)
+  local _, spent = Leases.handed_out(q, token)
+  if by_rate and spent and spent <= by_rate.spent then
+    local later = q.now + (by_rate.spent - spent) * by_rate.interval
+    local reached = math.max(by_rate.from - count * by_rate.interval, math.min(by_rate.from, later))
+    redis.call('HSET', q.counters, 'rate_until', string.format('%.17g', reached))
+  end
+end
+
+-- When the next message of a lane may be admitted by the rate of keys; nil: now. A time further ahead than a rate makes a
+-- message wait counts as now: the clock stepped back.
+function Rates.slot_of(q, lane)
+  local at = tonumber(redis.call('ZSCORE', q.slots, Values.digits(lane)) or nil)
+  return at and at > q.now and at <= q.now + q.rule.interval and at or nil
+end
+
+-- If keys have a rate: whether a message that holds a seat of its lane may be ready now. If not, with ordered keys, also
+-- its slot: the message keeps its seat and is due then, since no other message is admitted before.
+--   own: the score of its seat
+function Rates.comes_by_rate(q, id, lane, own)
+  local slot = own == lane and Rates.slot_of(q, lane)
+  if slot then
+    return false, q.rule.in_order and slot or nil
+  elseif own == lane then
+    local score = Values.digits(lane) .. Lanes.BY_RATE
+    if redis.call('ZCOUNT', q.seats, score, score) > 0 then
+      return false
+    end
+    redis.call('ZADD', q.seats, score, id)
+  end
+  return true
+end
+
+-- Takes the slots of messages that are handed out, if keys have a rate: the next of each lane follows after an interval.
+-- Returns when.
+function Rates.take_slots(q, ids)
+  local next_at, taken, given = q.now + q.rule.interval, {}, {}
+  for n, seat in ipairs(redis.call('ZMSCORE', q.seats, unpack(ids))) do
+    if seat then
+      local lane = Values.digits(math.floor(tonumber(seat)))
+      taken[#taken + 1], taken[#taken + 2] = next_at, lane
+      given[#given + 1], given[#given + 2] = lane, ids[n]
+    end
+  end
+  if #taken > 0 then
+    redis.call('ZADD', q.slots, unpack(taken))
+    redis.call('PEXPIRE', q.slots, math.ceil(q.rule.interval) + KEPT)
+    redis.call('ZADD', q.seats, unpack(given)) -- it was admitted by the rate, and no longer counts as ready
+  end
+  return next_at
+end
+
+-- Admits the next of each lane whose slot is over by the rate of keys, and forgets the slot: two per message that a
+-- claim takes.
+function Rates.admit_due(q, count)
+  local names = redis.call('ZRANGEBYSCORE', q.slots, '-inf', q.now, 'LIMIT', 0, math.min(2 * count + SPARE, Bounds.LANES))
+  if #names == 0 then
+    return
+  end
+  local lanes = {}
+  for n, name in ipairs(names) do
+    lanes[n] = tonumber(name)
+  end
+  if q.rule.interval then
+    Seats.admit(q, lanes)
+  end
+  redis.call('ZREM', q.slots, unpack(names)) -- last: by these the next claim finds what a cut-off call left
+end
+
+-- Puts back a message whose delivery does not count: given back, or lapsed for the first time. If keys have a rate, the
+-- slot that it took is free again, for it or the next of its lane, but only while it is the newest of the lane: otherwise
+-- messages that are given back late would be admitted together.
+--   token: of the claim that handed it out; put_back: puts the message where it belongs
+function Rates.token_back(q, lane, token, put_back)
+  if not q.rule.interval then
+    put_back()
+    return
+  end
+  local name, at = Values.digits(lane), Leases.handed_out(q, token)
+  local newest = tonumber(redis.call('ZSCORE', q.slots, name) or nil)
+  if at and newest == at + q.rule.interval then
+    redis.call('ZREM', q.slots, name)
+  end
+  put_back()
+  Seats.admit(q, { lane })
+end
+
+-- For messages that are handed out if lanes take turns, or keys have a rate: gives back their seats, takes their slots.
+-- Returns whether there is a slot for which no client has set its alarm.
+function Rates.handed_out(q, ids)
+  local slot
+  if q.rule.interval then -- before the seats, so that no message is admitted
+    slot = Rates.take_slots(q, ids)
+  end
+  if q.rule.in_turn then
+    Seats.vacate(q, ids)
+  end
+  local alarm_at = slot and tonumber(redis.call('GET', q.alarm) or nil)
+  return slot and not (alarm_at and alarm_at <= slot) or false
+end

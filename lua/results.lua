@@ -1,0 +1,233 @@
+-- The outcomes of messages whose results were asked for (verb `result`): the newest one of each id. They are kept for the
+-- queue's `results`, within its `results_bytes`: the oldest go first, and are counted. Each is "word time rest"; the birth
+-- of its send has a row after it, "word time birth". Version 0.1.0, which knows no births, drops such a row as it drops an
+-- outcome, so none stays.
+Results.SETTINGS = { 'results', 'results_bytes', 'kept' } -- that Results.keep needs; kept: a send looks for outcomes
+local KEPT = 3600000 -- milliseconds for which results are kept if the settings do not set it
+local BYTES = 67108864 -- of all results, if the settings do not set it
+local EXTRA = 200 -- bytes of a row in Redis, in addition to its text and twice its name
+local BORN = '\1' -- follows the id in the name of the row of a birth; no id has this byte
+local LONG = ('0'):rep(65) -- Redis keeps a hash whose values were all shorter in a list, which it searches
+local TOTAL = '' -- the name of the row of the bytes of all, instead of an id
+local MOST, MOST_BYTES = 4400, 33554432 -- rows that one call drops (I9): as many as half a megabyte may need
+local AT_ONCE, TOGETHER = 100, 1000 -- rows that one command reads, or removes
+
+-- The time before which outcomes are no longer kept, by the setting `results`.
+local function kept_since(q, setting)
+  return q.now - (Values.span(setting) or KEPT)
+end
+
+-- The birth of the send whose outcome is kept: `ended` is the outcome, `born` the row of its birth. nil: unknown, since
+-- version 0.1.0 kept that outcome.
+local function birth_of(ended, born)
+  local start, birth = (born or ''):match('^(%a+ %d+ )(%d+)$')
+  birth = start and ended:sub(1, #start) == start and tonumber(birth) or 0
+  return birth > 0 and birth or nil
+end
+
+-- The outcome of a send, if it is kept, and its birth, 0: unknown. nil: there is none, or that of another send.
+--   ended, born: the rows of the id; since: what ended earlier is no longer kept
+--   meant: the birth of the send; 0: the newest send of the id
+--   here: the birth of the message that the queue has under the id, nil: none; waits: it is neither dead nor expired
+local function own_end(ended, born, since, meant, here, waits)
+  local at = ended and tonumber(ended:match('^%a+ (%d+) ') or nil)
+  if not at or at <= since then
+    return nil
+  end
+  local birth = birth_of(ended, born)
+  local asked = meant > 0 and meant or here or birth or 0
+  -- An outcome without a birth is that of no message that still waits, and of none that was sent later.
+  local may_be = asked <= at * 4096 + 4095 and (not here or here == asked and not waits)
+  if birth == asked or not birth and may_be then
+    return ended, birth or 0
+  end
+end
+
+-- Marks as known those of the ids whose ack is still kept as an outcome: `existing` gets the birth of that send, 0:
+-- unknown. Returns n → true for those whose kept outcome is another one: such an id is free. While the settings do not have
+-- `kept`, no outcome with a birth is kept, and a send need not look; nor once the last has gone.
+function Results.recall(q, ids, existing, kept_for)
+  local since, names, ended = kept_since(q, kept_for), {}, {}
+  for n, id in ipairs(ids) do
+    names[n] = id .. BORN
+  end
+  names[#ids + 1] = TOTAL
+  local found = redis.call('HMGET', q.results, unpack(names))
+  if not found[#ids + 1] then
+    redis.call('HDEL', q.settings, 'kept')
+  end
+  for n = 1, #ids do
+    local word, at, birth = (not existing[n] and found[n] or ''):match('^(%a+) (%d+) (%d+)$')
+    -- If the times differ, version 0.1.0 has dropped or replaced the outcome.
+    if word and tonumber(at) > since and tonumber(redis.call('ZSCORE', q.result_times, ids[n]) or nil) == tonumber(at) then
+      existing[n] = word == 'acked' and tonumber(birth)
+      ended[n] = not existing[n]
+    end
+  end
+  return ended
+end
+
+-- Whether a send that is not in the queue was acked, as its outcome or the dedup_window remembers: its birth, 0: unknown;
+-- nil: nothing does.
+--   meant: as in `own_end`; here: the birth of another message with this id
+function Results.acked_before(q, id, meant, here)
+  local set = redis.call('HMGET', q.settings, 'dedup_window', 'results')
+  local kept = redis.call('HMGET', q.results, id, id .. BORN)
+  local ended, birth = own_end(kept[1], kept[2], kept_since(q, set[2]), meant, here, true)
+  if ended and ended:find('^acked ') then
+    return birth
+  end
+  local known = {}
+  Acks.recall(q, { id }, known, set[1])
+  return known[1] and meant or nil
+end
+
+-- Forgets the first of these rows, each outcome with its birth, until `enough` bytes are free. Returns how many bytes that
+-- freed, and how many outcomes went. The rows of `result_times` go last: by them a later call finds what a cut-off call
+-- left.
+local function forget(q, rows, enough)
+  local freed, gone, outcomes = 0, {}, 0
+  for _, row in ipairs(rows) do
+    if freed >= enough then
+      break
+    end
+    local is_birth = row:sub(-1) == BORN
+    outcomes = outcomes + (is_birth and 0 or 1)
+    for _, name in ipairs({ row, not is_birth and row .. BORN or nil }) do
+      local length = gone[name] and 0 or redis.call('HSTRLEN', q.results, name)
+      freed = freed + (length > 0 and 2 * #name + length + EXTRA or 0)
+      gone[#gone + 1], gone[name] = name, true
+    end
+  end
+  for at = 1, #gone, TOGETHER do
+    local stop = math.min(at + TOGETHER - 1, #gone)
+    redis.call('HDEL', q.results, unpack(gone, at, stop))
+    redis.call('ZREM', q.result_times, unpack(gone, at, stop))
+  end
+  return freed, outcomes
+end
+
+-- Makes room for new results: forgets the rows `over`, and the oldest, until there is room for `wanted` bytes. Returns how
+-- many bytes the others take, and how many outcomes went before their time.
+--   total: the bytes of all before that; limit: the most
+local function make_room(q, over, total, wanted, limit)
+  total = total - forget(q, over, math.huge)
+  local room, dropped, seen = math.min(total + wanted - limit, MOST_BYTES), 0, 0
+  while room > 0 and seen < MOST do
+    local oldest = redis.call('ZRANGE', q.result_times, 0, AT_ONCE - 1)
+    if not oldest[1] then
+      return 0, dropped -- nothing is left, whatever was counted
+    end
+    local freed, gone = forget(q, oldest, room)
+    total, room, dropped, seen = total - freed, room - freed, dropped + gone, seen + #oldest
+  end
+  return total, dropped
+end
+
+-- What will be kept: for each id the names of its rows, the beginning of its outcome, the row of its birth, and their
+-- bytes; then the bytes of all that may fit.
+local function prepared(ids, ends, births, limit)
+  local names, starts, born, sizes, wanted = { TOTAL }, {}, {}, {}, 0
+  for n, id in ipairs(ids) do
+    names[2 * n], names[2 * n + 1] = id, id .. BORN
+    starts[n] = ends[n] and ends[n]:match('^%a+ %d+ ')
+    born[n] = ends[n] and starts[n] .. births[n]
+    sizes[n] = ends[n] and 4 * #id + 2 * #BORN + #ends[n] + #born[n] + 2 * EXTRA or 0
+    wanted = wanted + (sizes[n] <= limit and sizes[n] or 0)
+  end
+  return names, starts, born, sizes, wanted
+end
+
+-- Writes the outcomes that fit; those of the others are dropped. Returns which were kept, by position, false: the write
+-- failed; and how many were dropped.
+--   total: the bytes of those that are there; known: whether that was written before
+local function write(q, ids, ends, born, sizes, total, limit, known)
+  local rows, cells, last, kept, dropped, now = {}, { TOTAL, LONG }, 0, {}, 0, Values.digits(q.now)
+  for n, id in ipairs(ids) do
+    if ends[n] and total + sizes[n] <= limit then
+      total, kept[n], last = total + sizes[n], true, last + 4
+      rows[last - 3], rows[last - 2], rows[last - 1], rows[last] = now, id, now, id .. BORN
+      cells[last - 1], cells[last], cells[last + 1], cells[last + 2] = id, ends[n], id .. BORN, born[n]
+    elseif ends[n] then
+      dropped = dropped + 1
+    end
+  end
+  local first = known and 1 or last + 3 -- the first time behind LONG, which Redis replaces
+  cells[first], cells[first + 1] = TOTAL, Values.digits(math.max(0, total))
+  local written = last == 0 or type(redis.pcall('ZADD', q.result_times, unpack(rows))) == 'number'
+  if written and (last > 0 or known) then
+    written = type(redis.pcall('HSET', q.results, unpack(cells))) == 'number'
+  end
+  return written and kept, dropped
+end
+
+-- Keeps the outcomes of messages, and notifies callers that wait now. A write that fails stops nothing, since the queue
+-- keeps running when memory is full: a waiting caller is told that there is no result.
+--   ends: for each id "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty: none was
+--   given; otherwise the reason and, after a tab, the cause. false: forget the outcome of the message
+--   births: of their sends, as text; '0': unknown
+--   set: the values of Results.SETTINGS
+function Results.keep(q, ids, ends, births, set)
+  local lasts, limit = Values.span(set[1]) or KEPT, tonumber((set[2] or ''):match('^%d+$') or nil) or BYTES
+  local names, starts, born, sizes, wanted = prepared(ids, ends, births, limit)
+  local before = redis.call('HMGET', q.results, unpack(names))
+  local over = redis.call('ZRANGEBYSCORE', q.result_times, '-inf', q.now - lasts, 'LIMIT', 0, 4 * #ids)
+  for at = 2, #names do
+    over[#over + 1] = before[at] and names[at] or nil
+  end
+  local total, made_room = tonumber(before[1] or nil) or 0, 0
+  if over[1] or total + wanted > limit then
+    total, made_room = make_room(q, over, total, wanted, limit)
+  end
+  if wanted > 0 and not set[3] then
+    redis.pcall('HSET', q.settings, 'kept', 1) -- first: from now on sends look for outcomes
+  end
+  local kept, dropped = write(q, ids, ends, born, sizes, total, limit, before[1])
+  redis.call('PEXPIRE', q.results, lasts)
+  redis.call('PEXPIRE', q.result_times, lasts)
+  if made_room + dropped > 0 then
+    redis.pcall('HINCRBY', q.counters, 'results_dropped', made_room + dropped)
+  end
+  for n, id in ipairs(ids) do
+    if ends[n] then -- if the user must not publish, a waiting caller finds it within a second
+      local is_kept = kept and kept[n] -- in the place of the time the birth: version 0.1.0 does not read the time here
+      local word, rest = is_kept and starts[n]:match('^%a+') or 'unkept', is_kept and ends[n]:sub(#starts[n] + 1) or ''
+      redis.pcall('PUBLISH', q.results .. ':' .. id, word .. ' ' .. births[n] .. ' ' .. rest)
+    end
+  end
+end
+
+-- What is told of a send without an outcome: PENDING, UNASKED or UNKNOWN.
+--   asks: its result was asked for; here: the birth of the message that the queue has, if that is known
+local function without_end(q, id, text, meant, asks, here)
+  if asks then
+    return (meant == 0 or meant == here) and Reply.PENDING or Reply.UNKNOWN
+  end
+  local head = Record.head_of(q, id, text)
+  return head and (meant == 0 or meant == head.birth) and Reply.UNASKED or Reply.UNKNOWN
+end
+
+-- Reads the outcomes of sends whose results were asked for. Returns each outcome and the birth of its send (0: unknown);
+-- or, if there is none (any more), PENDING, UNASKED, or UNKNOWN.
+-- items from ARGV[1]: id, birth (own_end)
+-- reads
+function Verbs.result(q, ARGV)
+  local since = kept_since(q, redis.call('HGET', q.settings, 'results'))
+  local ids, names, left = {}, {}, {}
+  for n = 1, #ARGV, 2 do
+    ids[#ids + 1], names[n], names[n + 1] = ARGV[n], ARGV[n], ARGV[n] .. BORN
+  end
+  local kept, texts = redis.call('HMGET', q.results, unpack(names)), redis.call('HMGET', q.states, unpack(ids))
+  for n = 1, #ids do
+    local ended, text, meant = kept[2 * n - 1], texts[n] or '', tonumber(ARGV[2 * n])
+    local asks = tonumber(text:match(' result=([1-9]%d*)') or nil) -- its birth; 1: version 0.1.0 sent it
+    local here = asks
+    if ended and (not here or here == 1) then
+      local head = Record.head_of(q, ids[n], texts[n])
+      here = head and head.birth
+    end
+    local its, birth = own_end(ended, kept[2 * n], since, meant, here, text == '' or text:find('^live'))
+    left[n] = its and { its, birth } or without_end(q, ids[n], texts[n], meant, asks, here)
+  end
+  return left
+end

@@ -1,0 +1,221 @@
+-- The seats of a lane: with a rule for keys, a message is ready or leased only while it holds one.
+local STEP = 2 ^ -7 -- milliseconds between two messages that are admitted; a score has room for it (Order)
+
+-- How many messages of a lane may be admitted: as many as seats are free; if keys have a rate, one when its slot is over,
+-- unless one that was admitted so is still ready; below 0: so many have a seat too many. And the score of the seat that it
+-- takes.
+function Seats.free_seats(q, lane)
+  local score = Values.digits(lane)
+  local free = Lanes.limit_of(q, lane) - redis.call('ZCOUNT', q.seats, score, score .. Lanes.BY_RATE)
+  if q.rule.interval and free > 0 then
+    local by_rate = score .. Lanes.BY_RATE
+    free = not Rates.slot_of(q, lane) and redis.call('ZCOUNT', q.seats, by_rate, by_rate) == 0 and 1 or 0
+  end
+  return free, q.rule.interval and score .. Lanes.BY_RATE or score
+end
+
+-- The score of the seat that a message of a lane takes when it is admitted.
+function Seats.seat_in(q, lane)
+  return q.rule.interval and Values.digits(lane) .. Lanes.BY_RATE or Values.digits(lane)
+end
+
+-- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
+-- lane is blocked, and the lane is not closed. So no message overtakes a blocked one. Returns whether it may be ready; if
+-- not, also the score of its row in `scheduled`: that of a blocked one, or its slot, for which it waits with its seat. A
+-- seat is a member of a set: taking one twice, or giving one back twice, changes nothing.
+--   row: its own; a row of the same id may have been left behind by a call that was cut off
+--   full: the lanes that were found full, for a call that only enters messages; nil: check each time
+function Seats.enter(q, id, row, lane, full)
+  if q.rule.limit == math.huge then
+    return true
+  end
+  local has_room = not (full and full[lane] or Lanes.is_closed(q, lane))
+  if has_room then
+    local score = Values.digits(Lanes.BLOCKED + lane)
+    local first = redis.call('ZRANGEBYSCORE', q.scheduled, score, score, 'LIMIT', 0, 1)[1]
+    -- If keys have a rate, the first may wait beyond its slot, and leave: Rates.admit_due then admits the next.
+    has_room = (not first or first == row and not q.rule.interval) and Seats.free_seats(q, lane) > 0
+  end
+  if has_room then
+    redis.call('ZADD', q.seats, Seats.seat_in(q, lane), id) -- before its row in `ready`
+    return true
+  elseif full then
+    full[lane] = true
+  end
+  local own = redis.call('ZSCORE', q.seats, id)
+  local may, slot = own ~= false, nil -- its own seat counts as free
+  if own and q.rule.interval then
+    may, slot = Rates.comes_by_rate(q, id, lane, tonumber(own))
+  end
+  return may, slot or Lanes.BLOCKED + lane
+end
+
+-- Whether a message that is not leased keeps the seat that it has.
+--   waits: for its redelivery, or, by the rate of keys, for its slot
+function Seats.keeps_seat(q, state, waits)
+  if state.part ~= 'live' then
+    return q.rule.holds and state.part == 'dead' and state.reason ~= 'expired'
+  end
+  return not waits or q.rule.in_order
+end
+
+-- Moves the row of a message from `ready` to its lane, where it waits for a seat, or is parked. Its state stays.
+function Seats.block(q, lane, row)
+  redis.call('ZADD', q.scheduled, Lanes.BLOCKED + lane, row)
+  redis.call('ZREM', q.ready, row)
+end
+
+-- Whether a row of a lane belongs to a message that waits there. One of a later form does: only its version can tell more.
+-- A state that says dead does not tell, since a purge that was cut off may have left it; the row of the dead letter does.
+--   text, record: its state and its record, as they were read
+function Seats.is_blocked_row(q, row, id, text, record)
+  if not record then
+    return false
+  elseif not text and row:sub(2, 8) == record:sub(1, 7) and row:byte(1) == 9 - record:byte(8) % 16 then
+    return true -- as for most: no call has touched it
+  elseif Record.is_later(record, text) then
+    return true
+  end
+  local head = Record.head_in(record, text)
+  local state = State.parse(text, head.birth)
+  return state.mark == '-' and Order.member_of(id, head, state.due) == row
+    and not Places.left_over(q, q.scheduled, row, id, state, head)
+end
+
+-- The score in `ready` of the next message that is admitted: behind all messages that are due by now. If lanes take turns,
+-- it is behind all that are there: many are admitted within one millisecond, and among equal scores the lane with the
+-- oldest messages would have more than its share.
+--   first: the first byte of its row, which encodes its priority
+local function next_score(q, first)
+  local scores = q.next_scores
+  if not q.rule.in_turn then
+    scores[first] = scores[first] or Values.digits(Order.score_of(9 - first, q.now + 1))
+    return scores[first]
+  end
+  local band, after = Order.score_of(9 - first, 0), scores[first]
+  if not after then
+    local last = tonumber(redis.call('ZRANGE', q.ready, -1, -1, 'WITHSCORES')[2] or 0) - band
+    after = last > q.now and last < q.now + 60000 and last or q.now + 1
+  end
+  scores[first] = after + STEP
+  return string.format('%.17g', band + after + STEP)
+end
+
+-- The first rows of these lanes, their ids, their lanes, and the scores of the seats that they get.
+local function first_rows(q, lanes, room)
+  local rows, ids, lane_of, seat_of, count = {}, {}, {}, {}, 0
+  local gates = q.set.gated or next(q.lanes_read)
+  for n = 1, #lanes do
+    local lane = lanes[n]
+    local free, seat
+    if gates and Lanes.is_gated(q, lane) then
+      free = 0
+    elseif room then
+      free, seat = room[lane], Seats.seat_in(q, lane)
+    else
+      free, seat = Seats.free_seats(q, lane)
+    end
+    free = math.min(free, Bounds.ROWS - count)
+    if free > 0 then
+      local found = Lanes.blocked_rows(q, lane, Values.digits(free))
+      for at = 1, #found do
+        count = count + 1
+        rows[count], ids[count], lane_of[count], seat_of[count] = found[at], Order.id_of(found[at]), lane, seat
+      end
+    end
+  end
+  return rows, ids, lane_of, seat_of
+end
+
+-- Admits the first messages of these lanes, as many as seats are free: they become ready, behind all messages that are due
+-- by now. Record and state are checked: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+--   room: lane → how many of it, even without free seats; nil: as many as seats are free
+local function admit_first(q, lanes, room)
+  local rows, ids, lane_of, seat_of = first_rows(q, lanes, room)
+  if #rows == 0 then
+    return
+  end
+  local texts, records = redis.call('HMGET', q.states, unpack(ids)), redis.call('HMGET', q.messages, unpack(ids))
+  local taken, came, again, dropped, last = {}, {}, {}, {}, 0
+  for n = 1, #rows do
+    local row, id = rows[n], ids[n]
+    if Seats.is_blocked_row(q, row, id, texts[n], records[n]) then
+      taken[last + 1], taken[last + 2] = seat_of[n], id
+      came[last + 1], came[last + 2] = next_score(q, row:byte(1)), row
+      last = last + 2
+    else
+      local lane = lane_of[n]
+      if not dropped[lane] then
+        again[#again + 1] = lane
+      end
+      dropped[lane] = (dropped[lane] or 0) + 1
+    end
+  end
+  if last > 0 then
+    redis.call('ZADD', q.seats, unpack(taken))
+    redis.call('ZADD', q.ready, unpack(came))
+    Queue.wake(q)
+  end
+  redis.call('ZREM', q.scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off
+  if #again > 0 then
+    admit_first(q, again, room and dropped)
+  end
+end
+
+-- Moves the messages that are due by now to `ready` or their lanes, once a call: one that was delayed may be the first of
+-- its lane.
+--   leaving: as in Upkeep.promote_due
+function Seats.due_first(q, leaving)
+  if not q.are_due_moved then
+    q.are_due_moved = true
+    if Upkeep.promote_due(q, nil, leaving) > 0 then
+      Queue.wake(q)
+    end
+  end
+end
+
+-- Admits the first messages of lanes, once those that are due by now are in `ready` or their lanes.
+function Seats.admit(q, lanes, room)
+  Seats.due_first(q)
+  admit_first(q, lanes, room)
+end
+
+-- Gives back the seats that these messages hold, and admits the next messages of their lanes: as many as gave theirs back.
+-- No lane has too many seats, so those that are left are not counted; but if lanes take turns, a claim may have been filled
+-- (narrow.lua), and if keys have a rate, a free seat is not enough. What a claim finds too many, it takes away
+-- (Narrow.narrow).
+function Seats.vacate(q, ids)
+  if redis.call('ZCOUNT', q.scheduled, Lanes.BLOCKED, '+inf') == 0 then -- no message is blocked
+    redis.call('ZREM', q.seats, unpack(ids))
+    return
+  end
+  local given, size, lanes, room, seen = {}, 0, {}, {}, {}
+  for n, lane in ipairs(redis.call('ZMSCORE', q.seats, unpack(ids))) do
+    local id = ids[n]
+    if lane and not seen[id] then -- an id has a second row if a call was cut off
+      lane = tonumber(lane)
+      lane = lane - lane % 1 -- Lanes.BY_RATE
+      size = size + 1
+      given[size], seen[id] = id, true
+      if not room[lane] then
+        lanes[#lanes + 1] = lane
+      end
+      room[lane] = (room[lane] or 0) + 1
+    end
+  end
+  if size > 0 then
+    Seats.due_first(q, given)
+    redis.call('ZREM', q.seats, unpack(given))
+    Seats.admit(q, lanes, not q.rule.in_turn and not q.rule.interval and room or nil)
+  end
+end
+
+-- Ends the passes of messages.
+function Seats.end_passes(q, ids)
+  local passes = {}
+  for n, id in ipairs(ids) do
+    passes[n] = Lanes.PASS .. id
+  end
+  redis.call('ZREM', q.seats, unpack(passes))
+  redis.call('ZREM', q.gates, unpack(passes))
+end

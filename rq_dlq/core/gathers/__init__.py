@@ -1,0 +1,1 @@
+"""Gathers: a message that becomes due when all of others have ended."""

@@ -1,0 +1,73 @@
+"""The parts of gathers whose children have all ended are carried to the queues of their `then`."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rq_dlq.core.gathers import calls
+from rq_dlq.core.steps.driving import unrepeated
+from rq_dlq.core.steps.step import seed
+from rq_dlq.errors import BrokerRefused, BrokerUnavailable
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import QueueKeys
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.steps.step import Steps
+
+logger = logging.getLogger("rq_dlq")
+AGAIN = 1_000  # milliseconds until a process that may not carry parts tries again
+
+
+def carry(keys: QueueKeys, gather: str) -> Steps[bool]:
+    """Look at a part, and carry all of it; whether it was time to look."""
+    _, _, family = gather.partition("/")
+    target = replace(keys, family=family) if family else keys
+    more: bool | None = True
+    while more:
+        more = yield calls.carry_gather(keys, target, gather, seed=seed())
+    return more is not None
+
+
+def look(keys: QueueKeys, limit: int) -> Steps[int]:
+    """Look at the parts of a queue for which it is time, a few at a time; how many."""
+    looked = 0
+    while looked < limit and (parts := (yield calls.due(keys))):
+        for gather in parts:
+            if not (yield from carry(keys, gather)):
+                return looked
+            looked += 1
+    return looked
+
+
+def carry_ended(queue: QueueState[Any], now: int) -> Steps[None]:
+    """Carry the parts whose children have all ended, as a claim has told; no error stops the claim.
+
+    Args:
+        now: the server's clock. A process that may not write to the queue of a `then` leaves it to others.
+    """
+    if now < queue.carries_at:
+        return
+    if not (yield from _left_to_others(queue, unrepeated(_carry_ended(queue.keys)))):
+        queue.carries_at = now + AGAIN
+
+
+def carry_soon(queue: QueueState[Any], gather: str) -> Steps[None]:
+    """Carry a part whose children have all ended; if that fails, claims and maintenance do it later."""
+    yield from _left_to_others(queue, carry(queue.keys, gather))
+
+
+def _left_to_others(queue: QueueState[Any], steps: Steps[Any]) -> Steps[bool]:
+    """Run steps that others can do; whether it did not fail."""
+    try:
+        yield from steps
+    except (BrokerRefused, BrokerUnavailable) as error:
+        logger.debug("%s: a gather is left to others: %s", queue.name, error)
+        return False
+    return True
+
+
+def _carry_ended(keys: QueueKeys) -> Steps[None]:
+    for gather in (yield calls.ended(keys)) or [""]:  # none: another process was faster, and claims are told
+        yield from carry(keys, gather)

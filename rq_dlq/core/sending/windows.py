@@ -1,0 +1,77 @@
+"""The messages of one round trip: ids and payloads, in chunks of a call each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from rq_dlq.core.sending.packing import asks_result, own_options, packer
+from rq_dlq.core.steps.step import CHUNK, CHUNK_BYTES, WINDOW
+from rq_dlq.values.message import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.sending.packing import SendOptions
+    from rq_dlq.core.steps.call import Argument
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Window:
+    """What one round trip sends.
+
+    Attributes:
+        chunks: ids and payloads, flat.
+        ids: all of them.
+        asking: which of them ask for their results, by their places in `ids`.
+    """
+
+    chunks: list[list[Argument]] = field(default_factory=list["list[Argument]"])
+    ids: list[str] = field(default_factory=list[str])
+    asking: list[int] = field(default_factory=list[int])
+
+
+def window_of(queue: QueueState[T], source: Iterator[T | Message[T]], options: SendOptions) -> Window:
+    """The chunks of one round trip, about half a megabyte together."""
+    window = Window()
+    size = 0
+    while len(window.chunks) < WINDOW and size < CHUNK_BYTES:
+        items, more = _items(queue, source, options, window, CHUNK_BYTES - size)
+        if not items:
+            break
+        window.chunks.append(items)
+        size += more
+    return window
+
+
+def _items(
+    queue: QueueState[T], source: Iterator[T | Message[T]], options: SendOptions, window: Window, most: int
+) -> tuple[list[Argument], int]:
+    """Ids and payloads of a chunk, flat, and their bytes: `most`, or one message more."""
+    items: list[Argument] = []
+    size = 0
+    pack, all_ask = packer(queue, options), asks_result(queue, options)
+    queue.said |= options.said
+    drawn = queue.ids.drawn()
+    for body in islice(source, CHUNK):
+        if isinstance(body, Message):
+            own = own_options(body, options)  # pyright: ignore[reportUnknownArgumentType]
+            queue.said |= own.said
+            message_id = body.id or next(drawn)
+            payload = packer(queue, own)(body.body)  # pyright: ignore[reportUnknownArgumentType]
+            asks = asks_result(queue, own)
+        else:
+            message_id, payload, asks = next(drawn), pack(body), all_ask
+        if asks:
+            window.asking.append(len(window.ids) + len(items) // 2)
+        items.append(message_id)
+        items.append(payload)
+        size += len(payload)
+        if size >= most:
+            break
+    window.ids += cast("list[str]", items[::2])
+    return items, size

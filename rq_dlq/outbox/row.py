@@ -1,0 +1,94 @@
+"""The row of a message in the outbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from rq_dlq.client.arguments import work_of
+from rq_dlq.core.queues.queue import only_own
+from rq_dlq.core.sending.packing import Link, asks_result, packed
+from rq_dlq.core.sending.send import send_options
+from rq_dlq.errors import InvalidInput
+from rq_dlq.values.observer import Sending
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rq_dlq.client.base import BrokerBase
+    from rq_dlq.values.durations import Duration
+
+
+class Common(TypedDict, total=False):
+    """The options of `Queue.send` for all that is sent later."""
+
+    delay: Duration | None
+    ttl: Duration | None
+    priority: int
+    headers: Mapping[str, str] | None
+    persistent: bool
+    key: str | None
+    dependency: str | None
+    result: bool
+    at: datetime | None
+    expires_at: datetime | None
+
+
+class Options(Common, total=False):
+    """The options of `Outbox.send`; `new` is missing, since the relay sends later."""
+
+    id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """A message as the outbox keeps it.
+
+    Attributes:
+        queue: the queue's name.
+        id: the message's id.
+        payload: headers and body, as Redis gets them.
+        delay, ttl: as in `values/times.py`; durations count from the moment at which the relay sends it.
+    """
+
+    queue: str
+    id: str
+    payload: bytes
+    delay: int
+    ttl: int
+
+
+def row_of(broker: BrokerBase, target: Any, body: Any, options: Options) -> OutboxRow:
+    """The row of a message; whatever `Queue.send` refuses is refused here.
+
+    Raises:
+        InvalidInput: an argument is not valid, or the body cannot be encoded.
+    """
+    link = _link_of(broker, target, body, options)
+    queue = link.queue
+    given = replace(link.options, result=asks_result(queue, link.options))  # its relay has declared nothing
+    only_own(queue, "send to")
+    message_id = next(queue.ids.drawn()) if link.id is None else link.id
+    sending = Sending(queue.name, message_id, given.headers, staged=True)
+    with queue.observers.sending(sending):
+        _, payload = packed(queue, link.body, message_id, given.carrying(sending.carried))
+        sending.count = 1
+    return OutboxRow(queue.name, message_id, payload, given.delay, given.ttl)
+
+
+def _link_of(broker: BrokerBase, target: Any, body: Any, options: Options) -> Link:
+    if unknown := sorted(options.keys() - Options.__optional_keys__):
+        raise InvalidInput(f"an outbox has no option {', '.join(unknown)}: see `Outbox.send`")
+    given: dict[str, Any] = {**options}
+    of_task = getattr(target, "_link", None)
+    if of_task is None:
+        core, message_id = work_of(target, broker), given.pop("id", None)
+        return Link(core, body, message_id, send_options(**given))
+    if given:
+        raise InvalidInput("a task has its own options: outbox.send(session, task.options(…), arguments)")
+    work_of(target._queue, broker)
+    link: Link = of_task(body)
+    if link.options.new:
+        raise InvalidInput("an outbox cannot refuse known ids, since the relay sends later: leave out `new`")
+    return link
