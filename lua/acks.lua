@@ -1,4 +1,17 @@
 -- Acked messages are done: they are removed, and counted. With a `dedup_window` their ids are remembered.
+--
+-- A send under a remembered id adds nothing, as if the message were still there, whether by `send`, `send_many`, a
+-- session or a job. A kept result remembers an ack, too, but only until it has to make room (results.lua).
+--
+-- - Only acks are remembered, also those of claimed dead letters: the work was done. The work of a message that was
+--   purged, discarded, expired or moved away was not; a moved message is remembered where it is acked. Moves, copies
+--   and redrives are not sends: an operator chose these messages, so no memory refuses them.
+-- - `acked_ids` is sorted by the time of the ack. The ack writes it as soon as the record is gone, in the same call,
+--   then removes at most twice as many expired ids as it added: the set shrinks to the window, and no verb has much to
+--   do. A send compares the time itself, so the window is exact, and a change of the setting takes effect at once.
+-- - An id of twelve characters takes 104 bytes: 1,000 acks a second and two minutes are 12 MB. A single ack takes 7 µs
+--   of Redis more (19 in place of 12), a single send 2.5; in batches of 100 each takes 1.2 µs more a message. Off, it
+--   costs 0.3 µs a call (`python -m tests.benchmarks.dedup`).
 local SETTLED = Reply.SETTLED
 local PLAIN = 75 -- bytes; a state with the field of a redrive (Redrive.bring_back) is longer, most others are not
 

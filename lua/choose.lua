@@ -1,5 +1,13 @@
 -- The rows that a claim takes from the front of its index, with their ids and states: `c.rows`, `c.ids`, `c.texts`. `c` is
 -- the claim (Verbs.claim).
+--
+-- A message that has lapsed under a worker is a suspect (judge.lua). A worker claims it alone, with a permit, of which
+-- a process has one (rq_dlq/worker/claiming.py). A claim without the permit skips suspects, within a thousand rows
+-- (I9), and reads only their states, since consumers poll often and records may be large. So a suspect that runs long
+-- does not hold up the messages behind other suspects (I8). If it finds nothing else, the reply says so (`wait` -2).
+-- The consumer then does not sleep on `wake`, since its claim passed that token on to other processes: it waits for the
+-- permit or for the end of one of its calls, at intervals of 20 to 250 ms, by which a new message can be picked up
+-- later.
 local PAGE = 100 -- rows that it reads at once, when it skips some
 local LONG_LIST = 250 -- ids whose records are read at once
 

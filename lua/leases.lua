@@ -1,4 +1,8 @@
 -- A claim has one lease, under its token: the messages that it was given, and how many of these it still holds.
+--
+-- A lease belongs to a claim, not to a message: one entry for up to 1,000 messages, one ZADD to extend it. The list of
+-- ids is written once; the states say which of them the claim still holds. So a claim can be repeated after a lost
+-- reply, read again, extended and settled as a batch. `extend` on one delivery extends all messages of its claim.
 local MOST = 1000 -- the most messages that a claim is given
 
 -- The verdict on a message that the caller's token does not hold. The state has the token that settled it, so that a call

@@ -5,6 +5,10 @@
 -- dependency always has the long form, so its row is the same in a lane and in `ready` (Seats.enter). A scheduled message
 -- is never due in the millisecond of its birth, not even after the clock stepped back: promote reads the priority from the
 -- member.
+--
+-- Why sorted sets: an order by (priority, due time, send order) is exact at any load, since Redis orders members of
+-- equal scores by bytes; the 53 bits of a score are too few for priority, time and a tie-breaker. A list cannot take a
+-- message back at its old position, and `tests/benchmarks/layouts.py` compares it with this layout.
 local BAND = 2 ^ 42
 
 -- The score of a message in `ready`: lower priorities are in later bands.

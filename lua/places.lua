@@ -1,4 +1,9 @@
 -- Where messages are: their rows in the indexes.
+--
+-- Death moves no body: dead and expired messages stay in `messages` and `states` of their queue, and only the row moves
+-- to another index. So the move is one call on one node, a message cannot be in a dead-letter queue twice (one field
+-- for each id), and a redrive is as cheap as a claim. `DLQ.orders` is a name for that part of `orders`; a shared
+-- dead-letter queue is a name for that part of several queues.
 
 -- The index of waiting messages with this name; nil: there is none.
 function Places.index(q, name)

@@ -6,6 +6,11 @@
 --   …        fields, headers and body, as the sender packed them; only the first fields are read (Record.lanes_in)
 -- Birth, flags, expiry and lanes are its head. Flags of 0x0F, and the mark of a version after them: a record of a later
 -- form (Record.is_later).
+--
+-- Redis cannot read a part of a hash's field, and a body may be a megabyte, whose copy takes 1 ms. So if a record is
+-- longer than 2 kB, the state repeats the head (`head=`), and no verb reads a long record to judge, move, bury, sweep
+-- or count its message. A second hash for the heads would cost each message some 90 bytes, and every verb one more
+-- command. With drawn ids of twelve characters a pending message of 100 bytes fits the allocator's classes best.
 Record.EXPIRES, Record.FIELDS = 0x10, 0x20 -- flags
 Record.LONG = 2048 -- bytes; if a record is longer, the state of its message has the head of the record (Record.word)
 Record.AGAIN = 60000 -- milliseconds until a message of a later form is checked again

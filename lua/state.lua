@@ -5,6 +5,10 @@
 -- it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds; name=value: head
 -- (Record.word), rest (Places.put), expires (State.redriven_expiry), untried (State.attempts), passed_on (`pass_on`),
 -- uncharged (Judge), or a field that this version does not have, kept as it is. A field that is missing has its default.
+--
+-- The state is the one place for the truth: it says where a message is and which token holds it, and one HSET changes
+-- it. An index can be wrong in one direction only, by a row too many, which a reader detects. A due time beyond 2^42 ms
+-- (the year 2109) reads as not set, so a damaged state cannot put a message at the end of time.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 -- Matches the line of a message whose lease has lapsed before; captures how often it was charged.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from datetime import date
+from itertools import takewhile
 from pathlib import Path
 
 import yaml
@@ -11,7 +13,9 @@ import yaml
 from rq_dlq.values.version import __version__
 from tests.behaviour.cases import NOT_RUN
 from tests.cases import FOLDER, load
+from tests.changes import code_in
 from tests.each import each
+from tests.house import is_generated
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
@@ -47,14 +51,28 @@ def test_every_file_and_test_that_is_named_is_there(document: Path) -> None:
     assert set(CHAPTER.findall(text)) <= chapters
 
 
-def test_each_room_has_a_chapter_in_design() -> None:
-    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
-    rows = [line.split("|")[1] for line in text.splitlines() if line.endswith(") |")]
-    named = {room for row in rows for room in re.findall(r"`([\w/]+)`", row)}
+REASONS = re.compile(r"^\| (.+?) \| .+ \| \[why\]\((.+?)\) \|$", re.MULTILINE)
+
+
+def test_each_room_has_a_row_in_design_that_leads_to_its_reasons() -> None:
+    design = ROOT / "docs" / "design.md"
+    rows = REASONS.findall(design.read_text(encoding="utf-8"))
+    named = [room for names, _ in rows for room in re.findall(r"`([\w/]+)`", names)]
     package = ROOT / "rq_dlq"  # a folder without an __init__ is what a checkout of before has left
     rooms = {path.parent.name for path in package.glob("*/__init__.py")} | {"_keys"}
     subjects = {f"core/{path.parent.name}" for path in package.glob("core/*/__init__.py")} | {"core/opening"}
-    assert (rooms | subjects) - {"core"} <= named
+    assert sorted(named) == sorted((rooms | subjects | {"lua", "tests"}) - {"core"})
+
+
+@each("path", sorted(path for path in code_in(ROOT) if not is_generated((ROOT / path).read_text("utf-8"))))
+def test_every_file_that_a_docstring_names_is_there(path: str) -> None:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    lines = text.splitlines()
+    head = "\n".join(takewhile(lambda line: line.startswith("--"), lines))
+    head = (ast.get_docstring(ast.parse(text)) or "") if path.endswith(".py") else head
+    for named, _ in LOCAL.findall(head):
+        target = ROOT / named
+        assert target.exists() or target.with_suffix(".lua").exists(), named
 
 
 def test_migrating_names_cases_that_run() -> None:

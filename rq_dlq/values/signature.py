@@ -2,7 +2,7 @@
 
 Programs of two versions may share a queue. Each reports the signatures it accepts, each with a mark. A
 program that passes a message on adds its mark to the message, so that only programs with another mark claim
-it (lua/pass_on.lua).
+it (the verb `pass_on`).
 """
 
 from __future__ import annotations

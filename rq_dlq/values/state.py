@@ -67,7 +67,7 @@ def group_of(text: bytes) -> str | None:
 
 
 class PassedOn(NamedTuple):
-    """A message passed on by programs that do not accept it (lua/pass_on.lua).
+    """A message passed on by programs that do not accept it (the verb `pass_on`).
 
     Attributes:
         until: when it dies if no worker accepts it, milliseconds.

@@ -9,6 +9,21 @@ the median of the rounds; in brackets the median of its ratios to the first layo
 round, which holds where the machine changes its speed. Compare figures of one run only.
 
     python tests/benchmarks/layouts.py --messages 100000 --rounds 5
+
+Results on Redis 7.0.15, in messages per second of CPU for claim + ack, with the ratio to the first layout in
+the same round (noise about ±5 %), from `--messages 100000 --rounds 7`:
+
+| layout | send | batch 1 | batch 10 | batch 100 | Redis µs | bytes pending |
+|---|---|---|---|---|---|---|
+| one lease per claim (chosen) | 153,401 | 6,863 | 43,480 | 110,223 | 7.0 | 283 |
+| one lease per message | 145,188 (0.95) | 7,313 (1.07) | 41,685 (0.96) | 80,118 (0.77) | 10.3 | 282 |
+| one set by visibility time | 132,435 (0.90) | 7,473 (1.10) | 45,862 (1.03) | 106,728 (0.97) | 7.3 | 282 |
+| a key per message | 111,777 (0.76) | 7,078 (1.09) | 40,513 (0.97) | 83,777 (0.79) | 9.8 | 450 |
+| a list of ids, if fresh | 220,033 (1.45) | 7,009 (1.00) | 42,015 (1.06) | 129,118 (1.17) | 5.8 | 185 |
+
+The list is smaller and faster, but messages can be taken only from its head: a purge or an expiry would leave
+tombstones, and order would need a merge. A single sorted set loses the exact position of a returned message.
+Keys of single messages cannot be declared.
 """
 
 from __future__ import annotations

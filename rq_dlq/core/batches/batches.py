@@ -1,8 +1,4 @@
-"""Batches: several claims under one name, by which any process can read, extend and settle them.
-
-One call must not claim 50,000 messages, so a batch is as many claims as it needs.
-Their tokens follow from its name, so only the name must be stored: the same name, the same messages.
-"""
+"""Batches: several claims under one name, by which any process can read, extend and settle them."""
 
 from __future__ import annotations
 

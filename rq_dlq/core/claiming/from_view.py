@@ -1,7 +1,18 @@
 """Claiming from a view: the oldest dead letters first, whichever queue has them.
 
-The members of a view share no hash tag, so no call can keep an index of all their dead letters. Instead a
-client checks the members in turn, a bounded number per second, and remembers which of them have any.
+A call may touch only the keys of one queue, so none can keep an index of all letters under a shared name.
+Clients look instead, by plain reads of each queue: the name of its dead letters, when the oldest of them
+died, and whether leases have lapsed or messages have expired there. They remember the result as a hint, read
+it again for the queues that they are about to claim from, and run verbs only there, the oldest letter first.
+So a client claims the letters that it has seen in the order of their deaths.
+
+- A claim that does not wait looks at all queues before it returns nothing.
+- A claim that waits looks at a thousand queues per second, in turn. So with 10,000 queues a dead letter is
+  claimed within about ten seconds, or twenty if its queue is new under the name, at 26 ms of CPU a second
+  (894 with a call for each queue; `python -m tests.benchmarks.shared`).
+- A claim of several letters takes them from at most a hundred queues, so it may return fewer than there are,
+  but not fewer than a hundred.
+- A damaged queue does not hold up the others. Its error is raised when these have no letters.
 """
 
 from __future__ import annotations

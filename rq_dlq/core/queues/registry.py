@@ -1,8 +1,28 @@
 """The list of the names of all queues: how a name is added, and removed.
 
-A queue is open while its settings hold an opening, a random word. A client opens it before it lists the name.
-Its sends have the opening, so the verb refuses them if the queue was deleted since. An opening with the
-mark makes clients also search for dead letters under the name. See `docs/design.md`, "Deleting queues".
+A program that opened a queue does not hear of its deletion, or that its name was given to dead letters. On a
+cluster the list of queues, the aliases and the queue's keys are on three nodes, so no verb sees them all. The
+queue's own node decides, by the *opening*: a random word in the queue's `settings`, which goes with its other
+keys. `send`, `commit`, `commit_job` and `transfer` say which opening they know, and refuse if it is not the
+present one. Then nothing was done; the client opens the queue again and repeats the call. A claim that names
+an old opening ends, too, so a consumer declares its settings again, or finds that letters are under the name
+now. Each client does its steps in a fixed order:
+
+- *A client that opens a queue* writes the opening (unless there is one), adds the name to the list, and then
+  looks whether the name is an alias. If so, the opening must have a mark, which says that claims under it
+  look for dead letters. An opening without the mark is ended, and the client opens the queue again.
+- *A client that gives the name to letters* notes the alias, writes the settings that give it, and then ends
+  an opening that lacks the mark.
+- *A client that deletes a queue* removes its keys, takes the name off the list, and then looks whether the
+  queue is open again. If so, it puts the name back.
+
+So of an opener and a giver at least one sees the other, and no opening is left under which claims miss
+letters. An open queue stays on the list: either the deleter sees the opening, or its opener adds the name
+after the removal. A deleter that dies between its steps leaves a name without a queue or, if the queue was
+opened in just that moment, a queue without a name, until the next client opens it. Aliases are never removed,
+since a client that opens a queue cannot see whether another is just giving its name: the readers of a name
+that was given once look for dead letters forever, in at most a thousand other queues a second.
+`tests/behaviour/test_policies_at_once.py` tries the orders of these steps.
 """
 
 from __future__ import annotations

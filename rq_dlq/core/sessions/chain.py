@@ -1,7 +1,27 @@
 """An ack that sends, the chain: the messages that follow from a message are sent with its ack, or not at all.
 
-It is a session of one message that a known id refuses: such an id belongs to another message, or to one that
-another delivery of this message has sent. The caller must specify which.
+`delivery.ack(send=[…])` is a session of one message, with its result beside the ack, so there is one way to
+send and ack in one call. It differs in four things:
+
+- *A known id refuses it*, where a session leaves such a message out: the id belongs to another message, or to
+  one that another delivery of this message has sent. After the ack no program could send it any more, and
+  only the caller can tell which of the two it is. The verb looks before it writes anything. Then it notes in
+  the sender's register that it begins: a call that was cut off and is repeated would find the ids that it has
+  sent itself.
+- *It is held or not by what the verb finds*, not by what the process remembers, so two threads cannot send
+  without an ack. After `LeaseLost` a plain ack follows, which says why, and ends the call of a message that
+  was cancelled (its seat is free then).
+- *An ack of unknown outcome stays with its delivery*, and any later `ack()` repeats it: a plain one would
+  drop what it had to send. A worker whose handler passes over that error settles by it.
+- *Nothing is staged*: an id in a list is not seen by the verb. So half a megabyte is the limit, or one
+  message.
+
+It is made at once, in a round trip of its own; acks of a worker or a loop that send nothing go together as
+before. A known id is no failure of the message, so the ack charges nothing, and neither does the policy if
+the caller lets the error out: `KnownId.charge` is False, which a handler's call, a block and a session look
+at. The id may become free while the message waits, as in a full queue; and a death would hide that the caller
+has not said whether the known message is its own. The price is that such a message comes back until an
+operator decides, with a warning each time; a program that prefers a dead letter makes the error `fatal`.
 """
 
 from __future__ import annotations

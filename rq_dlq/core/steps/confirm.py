@@ -1,4 +1,11 @@
-"""Durability "replicated": asks in the same round trip whether replicas have the messages."""
+"""Durability "replicated": asks in the same round trip whether replicas have the messages.
+
+A call that adds messages is followed by a write to the queue's `confirm` and a `WAIT`. The write is needed
+because `WAIT` covers the last write of its connection (from Redis 7.2 on), and a repeated send may write
+nothing: without it, a repetition would confirm a message that no replica has. If the server does not know the
+function, everything that follows the call is sent again with it. If only the write of the mark is refused
+(out of memory), the calls are sent once more without it, and the messages are `Unconfirmed`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Steps whose first calls ride in the round trip of other steps."""
+"""Steps whose first calls ride in the round trip of other steps.
+
+At one message a claim, the ack was half of the round trips. `riding` runs two generators with the first calls
+of both in one `Batch`; the ack comes first. `consume` and the workers use it. After a lost reply the batch is
+repeated as one call, and each call recognizes its repetition (I12). If the server refuses one of the two,
+both are repeated alone, so the error reaches only that one. A verb for both would repeat the work of `ack`
+and `claim`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,34 @@
-"""Senders: they make a repeated call count once, whatever happened to its messages in the meantime (I12)."""
+"""Senders: they make a repeated call count once, whatever happened to its messages in the meantime (I12).
+
+A producer that repeats a send cannot ask the queue whether the message arrived: a consumer may have acked it.
+So calls are numbered. A sender has a random nonce and counts its calls. For an hour each queue keeps the
+number of the sender's last call there, and how many messages that call changed (lua/register.lua). A call
+whose number is not higher was done already, and gets the stored count. A verb is numbered if a consumer or an
+operator could undo its effect between two tries: `send`, `commit`, `transfer`, `redrive` and the other verbs
+on chosen messages, which therefore return exact counts. Claims and settlements are identified by their
+tokens, jobs by their names.
+
+- *A sender makes one call at a time*, and returns to its broker only when that call is known to be done. So
+  one number is enough, in whatever order and over whichever connection calls arrive. Each call of a batch has
+  its own sender.
+- *Not a nonce for each connection.* The numbers of a connection would have to arrive in order, which
+  redirections, functions that are not loaded and broken batches prevent, and a repetition leaves its
+  connection. Here a call is a value with its number among its arguments, and nothing below `core` sees it.
+- *A sender whose call failed is not used again*, since the call may still arrive. A session keeps its sender,
+  so a second `commit()` repeats the first.
+- *An hour is for calls without a reply.* Many programs make one call and end: once its reply is here, the
+  client shortens the time of the register of a first call to a minute (`answered`). A second call gives it
+  its hour again, so a producer that continues pays for one more command once. At 100 programs a second,
+  registers take 0.6 MB in place of 37.
+- *Cost*: a read and a write in Redis, and a key for each call that a broker makes to a queue at the same
+  time: one for a producer that sends message by message, four for `send_many`.
+- *Acks are not numbered.* If an ack is lost, its lease lapses, and another consumer settles the message, the
+  repeated ack is answered with "done". A tombstone would correct that answer, but needs an index and
+  maintenance of its own. The wrong answer changes no message.
+- *Only repetitions by the client count as one send.* If a program itself sends an id again after the first
+  message is gone, that is a new message, unless the queue has a `dedup_window`, or keeps the result of the
+  first one.
+"""
 
 from __future__ import annotations
 
