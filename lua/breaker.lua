@@ -1,4 +1,14 @@
 -- The breaker of a dependency: failures of the messages that need it open it, and are not charged then; successes close it.
+--
+-- A breaker is for a dependency, not for a queue or a key. A breaker that stops a queue stops unrelated work; one by
+-- key has to open for each tenant apart, and breaks order while a lane is half open. The sender names the service that
+-- the work needs.
+--
+-- - The charges are taken back: the first twenty failures came before the breaker opened. A message that died in that
+--   window stays dead, and `stats().dead` names it: a dead letter may have been seen, moved or redriven.
+-- - A claim parks the messages that it meets, once each. No call walks over a queue when a breaker opens, so it opens
+--   in a millisecond, however many messages wait.
+-- - A queue with a breaker is refused by versions that have none, as one with a rule for keys is.
 local MOST_REFUNDS = 3 -- of charges, of one message
 local READ, REFUNDED, NAMED = 1000, 200, 100 -- rows, of all dependencies; messages; letters
 local MOST = 2100 -- passes; Gates.drain gives no more

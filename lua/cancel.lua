@@ -1,5 +1,18 @@
 -- A message is cancelled: removed, even while a call handles it. Until the call or its lease ends, it keeps its seat, and
 -- counts against `max_in_flight`.
+--
+-- There is no state "cancelled" that other verbs would have to handle. The token of the consumer is void without more
+-- work: a settlement finds nothing, as after a purge. Three things are kept until the call has ended:
+--
+-- - The seat of its key, as a member of `seats` that names the token, since the id may be sent again. Any settlement by
+--   the consumer gives it back (Cancel.finish_call), or else the lapse of the lease, or `tend`. An extension keeps the
+--   lease for it, and replies that the message is gone.
+-- - That it counts against `max_in_flight`: likewise a member of `seats`, whose score is no lane. A cancel sets
+--   `cancelling`, so claims look for such members only then; they drop those without a lease (Cancel.count_calls), also
+--   in a queue without a rule for keys, which has no `tend`. 0.1.0 has no such members: its program that has the call
+--   does not remove one, which then stays until the lease ends; and its `tend`, in a queue with a rule for keys, frees
+--   one within a second. A limit that is set after the cancel does not count the call.
+-- - The lease, as long as either of these: the claim still counts the message.
 local READ = 100 -- such calls that one claim checks (I9)
 local CANCELLED = Reply.CANCELLED
 

@@ -1,5 +1,14 @@
 -- The gates of closed lanes: messages wait at them while a dependency is down, or a key or a dependency is paused. Some get
 -- a pass: the probes of a dependency that is down, and step by step the others once it is up, while its lane drains.
+--
+-- Pauses of keys, dependencies and queues by operators use the same gates.
+--
+-- - It closes by success, not by time. Each ack lets two more in, so the release doubles while it goes well and stops
+--   when it does not. At most 32 messages have a pass, so other messages do not wait behind a flood. A trigger of Spark
+--   takes up to a second, so with 32 for each 20,000 messages took 641 triggers. So a batch lets in twice as many as it
+--   had, and they take 19. More than 2,000 would keep the call that opens the breaker again, and ends all passes, too
+--   long.
+-- - While it drains claims park no message, so new messages cannot make the lane longer.
 local AT_ONCE = 32 -- messages of a drain that are ready or being processed
 local AT_FIRST = 32 -- messages with which a drain begins
 local PROBES = 3 -- messages of one probe

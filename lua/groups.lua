@@ -1,4 +1,24 @@
 -- The groups of dead letters: those that died of failures with the same fingerprint.
+--
+-- Those that died of lapses alone, or expired into the dead letters, are the group `lapsed` or `expired`; those that
+-- were nacked without an error are the group without a name. The index `groups` is a sorted set of equal scores, so
+-- ordered by bytes, with a row for each dead letter: group, time of death, row in `dead`.
+--
+-- - No counters, which could drift. A ZLEXCOUNT counts a group, also those of the last hour; its first and last rows
+--   say when it began and when it last died; a page of it is a range. The groups are found by jumping from one to the
+--   next, and all kinds of one class are a range as well. So `groups()` costs O(groups · log n), and a page O(page +
+--   log n).
+-- - The group is a field of the state, as any index follows from the state: the row of a letter that is taken out of
+--   `dead` follows without a reading of its history. `bury` takes it from the failure at hand; only if there is none,
+--   it reads the history.
+-- - The row is written last and removed first, so a call that is cut off leaves a dead letter without a row, never a
+--   row without a letter. Then the sizes of `groups` and `dead` differ: `groups()` and `group=` read the letters
+--   instead, which is slow and exact, and change nothing, so a read-only user may do it. Maintenance (`regroup`, under
+--   the role "retention") gives each letter its field and its row, 20 a call.
+-- - A letter that a consumer of the dead-letter queue holds is in no group, as it is in no index. Expired messages are
+--   not indexed: their groups are few, and are read.
+-- - A row takes about 140 bytes of Redis and the field 19, together 3 % of a letter of 5 kB. A death takes about 5 µs
+--   of Redis more, 20 in place of 15.
 local MOST_GROUPS, REMEMBERED = 1000, 2592000000 -- cleared, and muted; milliseconds: 30 days
 local PAUSE = 600000 -- milliseconds until `regroup` begins again, if the sizes still differ
 local NEWEST = 10 -- dead letters that the list of groups has of each

@@ -1,4 +1,20 @@
 -- Lanes: the messages with one key, or that need one dependency. The rule for keys, and the special states of lanes.
+--
+-- A queue without a rule pays nothing: `tests/scripts/test_commands.py` compares its commands for send, claim and ack
+-- with the commands before there were keys. Order, limits and turns differ only in how many seats a lane has and when
+-- one is given back (seats.lua).
+--
+-- - Lanes are numbered by SHA-1, which every language has, and Redis: a sender computes the number, and `send`
+--   compares. 0.1.0 used BLAKE2b with a person, and a client with another hash would have broken the order of a key
+--   without an error (renumber.lua).
+-- - Lanes go to Redis as texts (Values.digits): a number among the arguments of a command is printed with up to 17
+--   digits, which takes longer than the command does.
+-- - A key's own limit is not a policy: policies are for queues, and there may be as many keys as customers. It is
+--   stored in `special`, like a pause, and only a queue that has one reads it. It is allowed only if the rule is a
+--   limit: one unordered key among ordered ones would be a surprise, and the size of a turn has no meaning for one key
+--   alone.
+-- - The rule is one setting with one text, "order hold", not fields that are merged one by one: two entries would make
+--   a rule that no operator wrote.
 
 -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. As a time: the year 2248.
 Lanes.BLOCKED = 2 ^ 43

@@ -1,4 +1,12 @@
 -- The seats of the messages that a claim may take: it takes away those that are too many, and gives those that are missing.
+--
+-- A claim looks at seats, too: one ZMSCORE. So neither a change of the rule nor a row that was left behind lets a claim
+-- deliver more than the rule allows, and a rule takes effect for a full queue without a walk over it. If messages that
+-- came after the change hold the seats of a lane, the older one takes over.
+--
+-- Fewer seats than before are not found by looking at whether a message has one. So a rule, or a limit of a key, that
+-- allows fewer sets `narrowed`, and claims count the seats of the lanes that they read until `tend` has read all seats,
+-- and no leased message holds one too many. A count in each claim would cost a command for each key.
 local PAUSE = 1000 -- milliseconds between two calls of Tend.tend
 
 -- The messages that hold seats with these scores and are still ready: for each its id, its row, and the rank of that in

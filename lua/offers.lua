@@ -1,4 +1,8 @@
 -- A redrive that its caller carries out, message by message.
+--
+-- The caller reads each message of the list and offers it together with its new record. The verb redrives the message
+-- if it is still the letter that was read: the same birth and death, redriven as often. An offer names its position in
+-- the list, so a repetition changes nothing.
 
 -- Redrives the messages that are offered. Returns how many; how many of them are leased; how many had no time left; and the
 -- ids that the other queue already has.

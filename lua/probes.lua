@@ -1,4 +1,8 @@
 -- Probes: some messages of a dependency that is down get a pass, to test it.
+--
+-- Probes rotate over the first twenty positions: if the first were tried each time, a bad message at the head would
+-- keep the breaker open forever. A pass is a member of `seats`, like a seat: a probe that is lost lapses, and gives its
+-- pass back.
 local SPARE = 20 -- more rows that are read, in place of those that get no pass (I9)
 local HOUR = 3600000 -- milliseconds
 

@@ -1,4 +1,10 @@
 -- The rates of a queue and of its keys.
+--
+-- A rate is a slot of a lane, not a bucket of it. A bucket would have to be counted, and refilled; a slot is one row
+-- with a time, written when a message is delivered, not when it is admitted: a ready message that waits for a consumer
+-- costs nothing. A rate for a key prevents bursts, so there are none. The slots expire when the queue is idle, or a
+-- million idle keys would stay. The score of its seat, a half more, distinguishes a message that is ready by its rate
+-- from a leased one: a separate member would have to follow the seat everywhere.
 local KEPT = 86400000 -- milliseconds for which slots stay that no claim forgets (Rates.admit_due)
 local SPARE = 10 -- lanes whose slots a claim ends, beyond two per message
 

@@ -1,4 +1,30 @@
 -- The verbs of redrives that run step by step: begin, step, steer, undo.
+--
+-- A step asks what the canary and the rate allow by the server's clock, moves up to 20 messages, counts them, and says
+-- when it may continue. Each leaves a mark in `redriving`: ten seconds after the last one, maintenance continues the
+-- redrive.
+--
+-- - Each message comes back once. A step skips messages that died after the redrive began. So if two redrives choose
+--   the same message, one counts it as `moved` and the other as `gone`, however it ended in between. Since the clock
+--   may step back, a step also skips a letter whose history names this redrive.
+-- - A redrive takes only messages that were dead when it began. Undos and imports return dead letters with old times of
+--   death, so they are among those that a running redrive has yet to take: one of 10 eligible letters moved 50. Neither
+--   the time of death nor the clock tells them apart. So such calls are numbered, a dead letter has the number of the
+--   call that returned it, and a redrive skips numbers later than the one at its start.
+-- - A leased letter is left, and counted (`leased`): those that were claimed as the redrive began, and those of its
+--   list whose turn came while a consumer held them. They are not waited for: a holder may extend its lease forever. A
+--   redrive of all finds a released one if it has yet to come to its position. It keeps no list, so it cannot tell a
+--   letter that was claimed after it began from one that was removed: both are `gone`.
+-- - The outcome is counted where it happens. A field of the state, `redrive=…`, names the redrive. `ack` looks for it
+--   only in states that are longer than those of most messages, and a death removes it (`put`). The counts are in the
+--   hash of the records, so these verbs need one key, whichever redrive it is. An ack of an ordinary message costs no
+--   more for it.
+-- - A canary has ended when none of its messages has the field any more. Waiting for acks would not do, since a message
+--   that is purged or moved is never acked. Each look reads at most a thousand ids of the list. Then the share of acks
+--   among the messages that have ended is compared with `min_success`. Without a canary a redrive is judged once 20 of
+--   its messages have ended. After a resumption only messages that end from then on count.
+-- - An undo takes back the messages that no consumer has received since. For this the field also has the reason, the
+--   time of death, the counts, and the end of a ttl that an earlier redrive had given.
 local MOST = 100 -- redrives that a queue remembers
 local THEN = { -- the state of a redrive after a verb, by its state before
   pause = { running = 'paused' },

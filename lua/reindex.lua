@@ -1,4 +1,11 @@
 -- Messages that are in no index and in no claim are found and put back.
+--
+-- A key that is deleted, or restored in part, leaves messages that nothing leads to. Once a minute maintenance checks
+-- whether the numbers of messages, rows and claimed ids add up: one call per queue, which reads a size per index and a
+-- count per claim (5,000 at most; with more the number is unknown, and taken as right). If they do not, `reindex` walks
+-- through the records with HSCAN, some per call, and puts messages back that are in no place. Claims do not check,
+-- since that would cost each idle client; `stats()`, `explain` and the list of problems name missing messages. A walk
+-- that ends with messages missing begins anew after ten minutes, since a cursor means nothing after a restart.
 local MOST, PAGE = 5000, 1000 -- claims that one call reads (I9), and a page of them
 local LEASE = 30000 -- milliseconds, as usual, for a holder whose lease is lost; it may be alive, and extend it
 local PAUSE = 600000 -- milliseconds until it begins again, if it did not find all

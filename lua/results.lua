@@ -2,6 +2,33 @@
 -- queue's `results`, within its `results_bytes`: the oldest go first, and are counted. Each is "word time rest"; the birth
 -- of its send has a row after it, "word time birth". Version 0.1.0, which knows no births, drops such a row as it drops an
 -- outcome, so none stays.
+--
+-- An id is free when its message is gone, so it may name several messages, one after another, and what is kept under
+-- the id may be about an earlier one. A web request that was repeated under `id="order-1"` ran three times; the error
+-- of a cancelled order was raised for the new one. So each answer is about one send, which its birth names.
+--
+-- - The birth goes with the request: the state has `result=BIRTH`, so an ack, which reads states and no records, finds
+--   whose outcome it keeps. Version 0.1.0 wrote `result=1`, and looks only whether the field is there: it keeps ours,
+--   and we read the record.
+-- - The row of the birth is in the same two keys, under the id and a byte that no id has: written by the same commands,
+--   so a call that is cut off never leaves an outcome with another's birth. It begins with the word and the time of its
+--   outcome. If version 0.1.0 replaces or drops an outcome without it, these differ, and the outcome counts as one
+--   without a birth. To 0.1.0 the row itself is an outcome, which it drops by time and to make room: so the rows are
+--   bounded, also beside it, which a hash of its own would not be. The price is about 250 bytes for each result, which
+--   `results_bytes` counts.
+-- - By id alone the newest send is meant: the message in the queue, or else what is kept. A new message whose id has a
+--   kept outcome has its own outcome kept, too, even unasked, so it replaces the earlier one. An outcome without a
+--   birth is of no message that waits, and of none that was sent after it; nothing else is certain of it.
+-- - A notice has the birth in the place of the time, which no version reads there. A caller that hears another birth,
+--   or the time in a notice of 0.1.0, is looked up at once.
+-- - A send asks for the births of its ids, and only of those with a row whether the outcome is still there; in a queue
+--   that keeps no result, that is one EXISTS. The strict commit of a chain asks by the same function; otherwise it
+--   would ack and not send.
+-- - Two keys a queue, a hash and an index by time, not a key for each result: keys are declared, and a bound on the
+--   bytes needs an order. The sum of the bytes stands in the hash under the empty id, which no message has, and is
+--   written with the results by one command, so it cannot drift. For half a megabyte of new results, which one call may
+--   write, 2,200 of the smallest have to go: so many go in one call at most, or 32 MB of them where the bound was
+--   lowered. One that does not fit then is not kept.
 Results.SETTINGS = { 'results', 'results_bytes', 'kept' } -- that Results.keep needs; kept: a send looks for outcomes
 local KEPT = 3600000 -- milliseconds for which results are kept if the settings do not set it
 local BYTES = 67108864 -- of all results, if the settings do not set it

@@ -1,4 +1,28 @@
 -- The seats of a lane: with a rule for keys, a message is ready or leased only while it holds one.
+--
+-- A seat is a member of a set, the message's id, not a number. A counter goes wrong if an ack is repeated, or comes
+-- after the lapse that has already given the seat back; removing a member of a set twice does no harm. A dead worker
+-- keeps no seat: its lease lapses, and the verdict decides about the seat. Two doors, `gone` and `put`, handle the
+-- seats for every verb (`tests/scripts/test_doors.py` lists the exceptions).
+--
+-- - Blocked messages are in `scheduled`, at a score beyond all times, not in an index of their own. So counts, alarms,
+--   pages, purges, expiry and `reindex` handle them, also those of an earlier version. No state is written for a
+--   blocked message: a state would put it on the slow path of claims.
+-- - What is due goes before what gets a seat now: a call that gives a seat (Seats.admit, a send with a key) first moves
+--   the due messages to their places. Otherwise the next blocked one would be admitted before one that was delayed and
+--   sorts in front of it.
+-- - A seat that is given back admits one message; the seats that are left are not counted, since no lane has too many.
+--   A count for each key of an ack took a ninth of the time of a message where nine of ten are blocked. Two places keep
+--   it true: a cancel of a running call removes the seat of the message when that of the call takes its place, and
+--   `tend`, which reads all seats in turn, sets `narrowed` where a lane has too many, however that came.
+-- - Admitted means due now, behind all messages that are due by now: so lanes take turns without more work, and a freed
+--   lane does not jump ahead. Many come in one millisecond; with `fair` each stands 1/128 ms behind the last, or ties
+--   would go to the oldest lane (37 % apart instead of 8 %).
+-- - The verbs on chosen messages read blocked ones first, and change ready ones first. A message that is removed admits
+--   the next one of its key, which a later reading of `scheduled` would miss. But the head of a key has to be the first
+--   to die or to move: a redrive follows the order of the deaths, and where a key moves to, a consumer may wait. So
+--   they choose all before the first is changed, and a message that was admitted meanwhile is still changed
+--   (Choice.each). A whole purge begins with blocked messages, since order does not matter to it.
 local STEP = 2 ^ -7 -- milliseconds between two messages that are admitted; a score has room for it (Order)
 
 -- How many messages of a lane may be admitted: as many as seats are free; if keys have a rate, one when its slot is over,

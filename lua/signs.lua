@@ -1,4 +1,13 @@
 -- The signs that a dependency is down: a run of failures, and a share of failures in a window of time.
+--
+-- - Different messages, not failures: if one message fails forty times, the message is bad; if twenty fail, the cause
+--   is elsewhere. So a poison message never opens a breaker.
+-- - Successes count since the first of the last failures, not in a window of time: otherwise a calm minute before an
+--   outage hides it, and a poison shortly before delays it.
+-- - Strikes expire, gates do not. The windows of failures are a key of their own, which expires; a healthy queue has
+--   none, so an ack takes one EXISTS more, and a queue without a breaker takes no command more. While messages fail, an
+--   ack reads the dependency of its message (Record.needs_of), not the whole head, and checks lanes only if one is
+--   closed: of 47 µs more for an ack 19 were left, with bodies of 100 kB 14 of 62.
 local RUN_ENDS = 3600000 -- milliseconds after its last failure
 local SIXTHS = 6 -- lines of the window
 local LINE = '(%d+) (%d+) (%d+) (%d+)' -- of the window

@@ -1,4 +1,7 @@
 -- What calls that were cut off left behind in lanes is repaired, a little in each call.
+--
+-- It is a part of claims, once a second for a queue, not a verb: a message that waits beside a free seat matters only
+-- if a consumer claims.
 local KEPT = 600000 -- milliseconds for which the position is kept
 
 -- Whether a message keeps the seat that it holds; one that is still blocked in the lane of its key becomes ready. The seat

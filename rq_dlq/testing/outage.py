@@ -2,6 +2,9 @@
 
 No real time passes: each event moves the clock of the Lua to its time. Simulated workers block like
 clients, until a token in `wake` or the time in a claim's reply: a missing alarm leaves messages waiting.
+
+A simulation of the breaker in Python would have to be kept equal to the Lua. Only the workers are played; the
+proof of row K6 of `docs/reliability.md` looks at the same fleet after each event.
 """
 
 from __future__ import annotations

@@ -1,4 +1,21 @@
-"""Groups failures by kind: the place in the code, and the text without its variable parts."""
+"""Groups failures by kind: the place in the code, and the text without its variable parts.
+
+A fingerprint has two halves. Six digits stand for the class of the error and the functions of the user's code
+that were running; six for the wording (`values/wording.py`). `group=` takes either the whole, or the first
+half: all failures of one class of error at one place.
+
+- *`Redeliver`, and `Poison` without a text*, only say how to treat a failure. So the error that they were
+  raised for is recorded in their place (their cause, or the error that was being handled); otherwise all such
+  failures would be of one kind.
+- *The place* is the chain of the user's functions, without those of libraries: one decoding error in two
+  handlers is two kinds, and it does not matter how deep in the decoder it was raised. If the service itself
+  is installed among the packages, the package of the handler counts as the user's code. Recursion counts
+  once.
+- *What is behind an error counts, too*: its causes (`raise … from`, or while another was handled) and the
+  errors of a group, ten at most, as a set: how many of a TaskGroup fail, and in which order, is chance. A
+  TaskGroup has one text for all failures, and a service often one wrapper. So the message that is kept ends
+  with the last cause, unless it names it already.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,11 @@
 # Generated from rq_dlq/_redis/awaiting/listener.py by `python -m tests.colours_twin --write`.
-"""Listens for results on behalf of all waiting callers of this process, on one connection."""
+"""Listens for results on behalf of all waiting callers of this process, on one connection.
+
+It is a task or a thread of a broker, which ends when no caller waits, and gives its connection back. It reads
+the result when a subscription has begun, since the message may have ended before, and each second. If that
+finds an end of which no notice came, it connects anew. A caller that comes while it sleeps sends a message on
+the listener's own channel; so no two threads use one connection, which TLS forbids.
+"""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ Plain commands are not atomic together. So they read only pages that are beyond 
 others:
 
 - The rows of a page, and the last row of the page before, are in one reply, so none between them is missed.
-- The states are read after the rows, and show that all messages are waiting and not leased. The records
-  are read last, and all are there.
+- The states are read after the rows, and show that all messages are waiting and not leased. The records are
+  read last, and all are there.
 - No record is long, and few messages have a history.
 - It is neither the first page nor the last.
 """
