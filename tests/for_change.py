@@ -12,6 +12,11 @@ Of a changed function in the package the tests run that ran its changed lines, t
 it; of a name outside functions, those that ran functions which use it. Of a Lua function run the tests that
 killed its mutants, then those that called a verb which can reach it. What runs is recorded again, so the
 record follows the changes. Other files have the tests that name them, and those of CONTRIBUTING.md.
+
+They are not chosen by names: a name found no test for a `send_many` that no longer raised `Unconfirmed`. The
+record is a cache of the checkout: in the repository somebody would have to keep it up to date. It holds the
+text of each recorded file, so a line of today is found by comparing texts, and no commit has to be known. A
+Lua function has no coverage on a server that is not ours to change.
 """
 
 from __future__ import annotations

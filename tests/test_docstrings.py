@@ -1,4 +1,8 @@
-"""The examples of public names show what they say, in both colours."""
+"""The examples of public names show what they say, in both colours.
+
+What the examples name is made once, and its keys are copied for each: three hundred examples cost half a
+second more of CPU than seventy did.
+"""
 
 from __future__ import annotations
 

@@ -1,17 +1,19 @@
 """Which of its four ways a test runs by default: a broker of either colour, on either kind of server.
 
-What users have is a real server, and the blocking colour is made from the awaiting one
-(tests/colours_twin.py). So a test runs on a real server in one colour: three of four tests in the awaiting
-one, the fourth in the one that is made. An eighth of the tests also runs on fakeredis, in the other colour.
-A hash of the test's name draws them: neither order nor parameters change it. A file or a test that needs more
-says so, with the reason:
+Nearly always the second way shows what the first one did. What users have is a real server, and the blocking
+colour is made from the awaiting one (tests/colours_twin.py). So a test runs on a real server in one colour:
+three of four tests in the awaiting one, the fourth in the one that is made. An eighth of the tests also runs
+on fakeredis, in the other colour. A hash of the test's name draws them: neither machine nor order, other
+tests nor parameters change it. A file or a test that needs more says so, with the reason:
 
     both_colours("...")   what the files `own.py` do by hand, what threads and forks do
     on_fakeredis("...")   what must hold on fakeredis for each row of a table
 
 The rest are the other ways: `pytest -m other_way`, and `-m "other_way or not other_way"` runs all. By default
-they are not even made, since that takes time. A way that is named runs:
-`pytest 'tests/test_x.py::test_y[sync-real]'`.
+they are not even made, since that takes time. A way that is named runs: `pytest
+'tests/test_x.py::test_y[sync-real]'`.
+
+Mutants of the Lua meet the cases of the default run, so a fault that only another way sees counts as unseen.
 """
 
 from __future__ import annotations

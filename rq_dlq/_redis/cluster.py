@@ -1,9 +1,18 @@
 """Routes commands to the nodes of a cluster, without sockets, for both colours.
 
 A route is a generator: it yields a node with commands, and receives the replies. If the node cannot be
-reached, the error is thrown in. A command that a node redirects was not carried out: the other node gets it
-immediately. After any other failure the map is read again, and the caller repeats the step, marked as a
-repetition (I12).
+reached, the error is thrown in. So it is tested with made-up nodes.
+
+- *MOVED* updates the map, *ASK* goes to the other node once. The redirected command was not carried out, so
+  it is sent again at once. After a lost node, TRYAGAIN or CLUSTERDOWN the caller repeats the step, marked as
+  a repetition (I12), and except after TRYAGAIN the map is read again first, from another node than the one
+  that failed. Verbs declare keys that mostly do not exist, so a queue is unavailable while its slot moves. A
+  call waits up to 5 s for that, even if it would fail fast elsewhere.
+- *Commands for several queues* are grouped by node. A key without a hash tag belongs to all queues: a command
+  on it keeps its place in the order, since a client that registers a name must have done so before it reads
+  the map of policies. A command without a key travels with the next command (FUNCTION LOAD, TIME), a WAIT
+  with the one before. If no command has a key (ACL WHOAMI), they go to a node that has not failed since its
+  last answer, or else to the node that failed first: a dead node without a replica stays in the map.
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""The command line, `rq-dlq`: one module per command; `_context` has their common code."""
+"""The command line, `rq-dlq`: one module per command; `_context` has their common code.
+
+People copy names and ids, so tables never break them or cut them off to make room for figures. A `Column`
+(`_console`) says whether it gives way. In a list the last of these columns go first, and stand below the row,
+each figure with its heading and only if it is not 0; a name that is still too long stands above its row, as
+in `df`. `rq-dlq top` has one line for a row, so it leaves such columns out.
+
+One table has the examples of `--help` (`_examples`), as one has the foreign names (`errors/words.py`): one
+test runs all of them, in one order. Completion starts no server, and is silent where Redis does not answer.
+Modules of commands are imported when they are first used, so Ctrl-C works from the start.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,30 @@
 # Generated from rq_dlq/asyncio/task.py by `python -m tests.colours_twin --write`.
-"""Tasks: functions whose calls are sent to a queue."""
+"""Tasks: functions whose calls are sent to a queue.
+
+A message of a task is a message like others. Its header `task` has the task's name: that of the function, if
+no `name=` was passed. Its body is a JSON object: each argument by the name of its parameter; `*args` is a
+list, `**kwargs` an object, under these names. So `welcome.send(7, lang="de")` sends
+`{"user_id":7,"lang":"de"}` with `task: welcome`, and any program can send the same.
+
+- *The name is a header*, so conditions and counts find it without reading bodies: `--where "task =
+  'welcome'"`, `count_by("task")`. A task is not called by its module, since other programs send to it, and
+  modules move.
+- *Arguments have names*, also those that were passed by place. So a parameter may change its place, or get a
+  default, while messages are waiting. A new one without a default, a removed or a renamed one, and a task
+  that a worker does not have yet, make messages rest for a worker that takes them
+  (`core/claiming/passing_on.py`).
+- *The signature is the type.* A `msgspec.Struct` is made of it, with the codec of bodies. The sender decodes
+  a message before it sends it, so it never sends one that a worker of its own version could not read. Queues
+  with a type do the same. Without a type the annotation of the handler is the type, for the worker only: a
+  sender may not have imported the handler. `type=None` means no type, as leaving it out.
+- *A queue of tasks has one handler*, which calls the task that a message names. So tasks that share a queue
+  share its loop: they are all `def` or all `async def`, and have one concurrency and one timeout. They share
+  a queue object, and two objects with different settings are an error. A task has a queue of its own if none
+  is named: one task's failures and its slowness are then not another's.
+- *The delivery is a parameter*, found by its annotation, not a global: it needs a default, because senders do
+  not pass it. A handler gets the delivery if it can take two arguments.
+- *A task pickles as its name*, as functions do.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 A check is a value. `rq-dlq doctor` prints all checks; workers and maintenance repeat those whose result can
 change while a server runs.
+
+What a broker checks itself, before it sends with durability "fsync" or "replicated", is `_redis/guard.py`.
 """
 
 from rq_dlq.doctor.check import Check, State

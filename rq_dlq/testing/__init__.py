@@ -1,4 +1,10 @@
-"""Tests of programs that use queues: a broker with a clock that the test moves. See docs/testing.md."""
+"""Tests of programs that use queues: a broker with a clock that the test moves. See docs/testing.md.
+
+The fixture of the plugin redirects every broker of the process to the server of the test, whatever its URL,
+so no test reaches real queues by accident (`redirect`). The server's clock stands still until the test moves
+it: its clock module reads the clock from a key. A durability is the server's matter, so it is not checked
+there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Detects forks: a forked child must not use its parent's sockets, counters and deliveries."""
+"""Detects forks: a forked child must not use its parent's sockets, counters and deliveries.
+
+The kernel empties a page of memory in each child (MADV_WIPEONFORK), so no send and no call asks the system
+which process it is. A hook of Python's forks costs less, but uWSGI forks in C and runs no hooks: its workers
+would send different messages under the same ids, which are lost, and share sockets. Where the kernel cannot
+do this, the system is asked. If a handler forks and the child returns from the handler, the child ends there:
+a worker's thread must not continue in two processes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""The last steps of a worker, and its summary."""
+"""The last steps of a worker, and its summary.
+
+A stop ends in time, whatever Redis does. 4 s after a stop began (`GRACE`) the worker gives up Redis. The
+thread that cuts calls short sets this, since the worker's thread may wait for a reply just then. After that a
+call that timed out is not repeated, and its consumer makes no further call. So a worker ends a timeout after
+its calls or those 4 s, however many threads it has. But a timeout does not say that Redis is away: a firewall
+may have forgotten a connection while a call ran. So at its very end the worker tries all that is left once
+more, over new connections that wait a second at most, unless the first call gets no reply. A nack is not
+tried again then: its message comes back when its lease ends. Meanwhile the worker's thread only extends the
+leases of calls that still run, and reports.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The leases that the worker's thread extends: those of threads, and those of a blocked event loop."""
+"""The leases that the worker's thread extends: those of threads, and those of a blocked event loop.
+
+All due leases of the threads of a handler are extended in one call, and between the turns of two threads,
+since each turn may take a round trip for an ack. With a round trip for each lease, 200 threads 40 ms from
+Redis needed 8 s, and leases of 10 s lapsed while their calls ran.
+"""
 
 from __future__ import annotations
 

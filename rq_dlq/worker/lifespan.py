@@ -1,4 +1,14 @@
-"""The event loop of a worker process, and the app's lifespan."""
+"""The event loop of a worker process, and the app's lifespan.
+
+There is one loop because an async lifespan opens things that belong to a loop, such as a pool of connections.
+One task enters the lifespan before the first claim, and leaves it when all calls have ended. Its state is an
+attribute of the queue objects that the worker makes for itself, so two workers of one process have each their
+own.
+
+A lifespan that is being entered is cancelled at the first signal, if it is async. A `def` blocks the thread
+that gets the signals, so there a third signal acts as it would without us. At other times it does not: a
+supervisor and a terminal may signal the same process, and the calls have 4 s to be cancelled.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Stops a worker or a maintenance process on signals, in two steps."""
+"""Stops a worker or a maintenance process on signals, in two steps.
+
+A signal handler only puts the signal's number into a `SimpleQueue`, whose `put` is reentrant; a thread sets
+the stop's events and logs. An event has a lock, and a signal handler may interrupt another one that holds it:
+of a thousand workers that got two SIGTERMs within 16 ms, one waited for itself forever.
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,11 @@ slower the machine is.
 
 The last is what CI runs: a commit fails if one of its counts is more than 1.02 times that of the commit
 before, unless a line `Instructions: ` and the reason is among the trailers of its message.
+
+What else a machine does must not count: Redis collects Lua's garbage every fifty calls, so a count begins
+behind that; the embedded server gets a hash seed; of a worker only the thread counts that runs handlers, and
+the clock by which it sizes its claims stands still. A count that seems to have grown is taken up to three
+times more, and the lowest counts.
 """
 
 from __future__ import annotations

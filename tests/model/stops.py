@@ -6,6 +6,9 @@ message may be lost or doubled by it, and a repetition succeeds.
 Between two queues no single write makes the step. So of a move that is cut off one message may be in both
 queues, and of a session all may be sent while what was to be acked comes again: never less, and a repetition
 completes it.
+
+A call is stopped by an error of ours and by one of Redis. Then one sweep, or a repetition of the call, must
+leave everything in order, except the totals, which may be off by the part that was done.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""T2: the real Lua and the model do the same, whatever is done to them (I1 to I8, I12, I13)."""
+"""T2: the real Lua and the model do the same, whatever is done to them (I1 to I8, I12, I13).
+
+A model in plain Python says what each verb does, and hypothesis draws the verbs. After each step the queue
+has the same messages in the same order, the same seats and the same blocked ones
+(tests/model/keyed_model.py), under `order`, `order hold` and `limit`. What the model does not know has rules
+that hold after each step instead (tests/model/lanes.py): turns, rates, outages, a rule that is turned on over
+a full queue, pauses and limits of single keys, interrupted calls.
+"""
 
 from __future__ import annotations
 

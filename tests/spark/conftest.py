@@ -1,4 +1,11 @@
-"""One Spark for all tests of this folder, on a real Redis in real time."""
+"""One Spark for all tests of this folder, on a real Redis in real time.
+
+One JVM, which compiles no code for a few rows (`tests/spark/conf/spark-defaults.conf`: a third less of its
+CPU). The tests of Spark Connect run in a process of their own, on a server in that JVM, since a process has
+sessions of one kind. Spark's Python processes, one for each kind of work and each query, are forked from one
+that has imported what they need (`tests/spark/conf/sitecustomize.py`): by itself each would import it anew,
+for a second of CPU.
+"""
 
 from __future__ import annotations
 

@@ -6,4 +6,7 @@ checked (`rules`, `replies`). Worlds that no script tells apart are one (`reduce
 itself, with no bound on time, on workers or on how often they try: nothing else can happen to the messages.
 `scopes` says which verbs meet in which search, and which are left to the model (T2) and to the stops (T4),
 `walk` tells what was found.
+
+A call whose reply may be lost is applied a second time. A long random walk without the reduction tests that
+worlds which count as one are one.
 """
