@@ -18,12 +18,13 @@ restarted query finds the batch by its name, with the same messages in it.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.batches.batches import ack_batch, claim_batch, find_batch, held_by, sizes_of, withdraw_batch
 from rq_dlq.core.batches.renewal import Renewal
-from rq_dlq.core.steps.driving import together
+from rq_dlq.core.steps.driving import as_it_is, together
 from rq_dlq.core.steps.replies import ERRORS, Word
 from rq_dlq.core.steps.step import Batch
 from rq_dlq.errors import DataLoss
@@ -34,7 +35,6 @@ from rq_dlq.spark.partitions import Slice, dealt
 from rq_dlq.spark.subscription import lose
 
 if TYPE_CHECKING:
-    from rq_dlq._keys import QueueKeys
     from rq_dlq.core.batches.batches import ClaimedBatch
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.spark.offsets import Offset
@@ -76,8 +76,7 @@ class Query:
         Returns:
             The offset of the next batch, which has at most `most` messages; `start` if none is ready.
         """
-        yield from self.backlog.look(start.queues, start.read)
-        yield from together([self._finish(start, family) for family in self.backlog.queues])
+        yield from self._note(start)
         batches, self._ahead = self._ahead, []
         if not batches:
             yield from self._ack()
@@ -111,11 +110,18 @@ class Query:
             [withdraw_batch(queues[batch.family], batch.name) for batch in ahead if batch.family in queues]
         )
 
-    def _finish(self, start: Offset, family: str) -> Steps[None]:
+    def _note(self, start: Offset) -> Steps[None]:
+        """See which queues there are and, in the same trip, what they know; note the batches of `start`."""
+        new = [family for family, last in start.queues.items() if last.batch > self._done.get(family, 0)]
+        keys = [QueueKeys(self._options.namespace, family) for family in new]
+        asked: list[Steps[Any]] = [self.backlog.look(start.queues, start.read)]
+        asked += [as_it_is(batch_calls.progress(each, start.query)) for each in keys]
+        _, *known = yield from together(asked)
+        found = zip(new, known, strict=True)
+        yield from together([self._finish(start, *each) for each in found if each[0] in self.backlog.queues])
+
+    def _finish(self, start: Offset, family: str, known: batch_calls.Progress) -> Steps[None]:
         keys, batch = self.backlog.queues[family].keys, start.position(family).batch
-        if batch <= self._done.get(family, 0):
-            return
-        known: batch_calls.Progress = yield batch_calls.progress(keys, start.query)
         if known.done not in {batch - 1, batch}:
             self._lost(family, batch, known.done)
         begun = self._begun.get(family) == batch
