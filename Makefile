@@ -36,10 +36,10 @@ docs-tools:
 test: ## the tests; for some of them: pytest tests/policy -k jitter
 	@.ci/run tests
 
-slow: ## what `pytest` leaves out: the long tests, the other ways of each test, many examples of what is drawn
-	pytest -m other_way -n auto
+slow: ## what `pytest` leaves out: the long tests, the other variants of each test, many examples of what is drawn
+	pytest -m other_variant -n auto
 	pytest -m slow --timeout 0
-	pytest --hypothesis-profile many -n auto tests/policy tests/test_filters.py tests/test_schedule_rules.py tests/behaviour/test_session_faults.py
+	pytest --hypothesis-profile many -n auto tests/policy tests/test_filters.py tests/test_schedule_rules.py tests/behaviour/sessions/test_session_faults.py
 
 proofs: ## the proofs, one after the other; what each takes and shows: docs/proofs.md
 	python3 -m tests.proofs all

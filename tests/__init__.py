@@ -2,9 +2,9 @@
 
 `CONTRIBUTING.md` says how they are written and run. What they are built on, each with its reasons:
 
-- `tests/ways.py`: a broker has two colours and runs on two kinds of server. A test runs in one of the four
-  ways, which its name draws.
-- `tests/each.py`: a table of values is one case. Its rows differ in values, not in servers.
+- `tests/variants.py`: a broker has two colours and runs on two kinds of server. A test runs in one of the
+  four variants, which its name draws.
+- `tests/tables.py`: a table of values is one case. Its rows differ in values, not in servers.
 - `tests/servers`: the servers, and `tests/servers/warm.py` the processes that begin warm. The tests run on
   the embedded server, whatever is on the PATH: a stranger, a maintainer and CI see the same. Of several
   servers that `RQ_DLQ_TEST_SERVER` names, each file of tests draws one. In CI the commit draws, so two

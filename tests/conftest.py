@@ -22,7 +22,7 @@ import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq.testing.clock import MOVED_CLOCK as MOVED_CLOCK  # noqa: PLC0414 - the tests have both from here
 from rq_dlq.testing.clock import Clock as Clock  # noqa: PLC0414
-from tests import needs, part, servers, shares, ways
+from tests import distribution, needs, part, servers, variants
 from tests.audit import audit_all
 from tests.colours import Awaited
 from tests.servers.choice import Choice, talks
@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.pluginmanager.hasplugin("cacheprovider"):
-        shares.compile_once(config.cache.mkdir("compiled"))
+        distribution.compile_once(config.cache.mkdir("compiled"))
 
 
 def contents() -> set[str]:
@@ -91,7 +91,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     try:
         if process and session.config.args == session.config.getini("testpaths"):
             files = [path.relative_to(ROOT) for path in files_of_tests(session.config)]
-            shares.import_own(files, int(process[2:]), int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
+            distribution.import_own(files, int(process[2:]), int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
         return (yield)
     finally:
         gc.freeze()
@@ -100,13 +100,13 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The ways of each test; before pytest looks for parameters of its fixtures."""
-    ways.make(metafunc)
+    """The variants of each test; before pytest looks for parameters of its fixtures."""
+    variants.make(metafunc)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long begins first; what talks to a server is marked."""
-    items.sort(key=lambda item: shares.rank(item.nodeid))
+    items.sort(key=lambda item: distribution.rank(item.nodeid))
     for item in items:
         if talks(item):
             item.add_marker("redis")
@@ -132,12 +132,12 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 def pytest_xdist_auto_num_workers() -> int:
     """For `-n auto`."""
-    return shares.processes()
+    return distribution.processes()
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> shares.Shares | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> distribution.Shares | None:
     """For `-n`."""
-    return shares.scheduler(config, log)
+    return distribution.scheduler(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -214,7 +214,7 @@ def empty_socket(redis_socket: str, redis_client: redis.Redis) -> str:
     return redis_socket
 
 
-@pytest.fixture(params=ways.VALUES["backend"])
+@pytest.fixture(params=variants.VALUES["backend"])
 def backend(request: pytest.FixtureRequest) -> str:
     """Which kind of server."""
     return str(request.param)
@@ -274,7 +274,7 @@ async def async_broker(server: Any, clock: Clock) -> AsyncIterator[rq_dlq.asynci
     await broker.close()
 
 
-@pytest.fixture(params=ways.VALUES["broker"])
+@pytest.fixture(params=variants.VALUES["broker"])
 def broker(request: pytest.FixtureRequest, clock: Clock) -> Any:
     """A broker to be awaited, of either colour; the behaviour suite runs on this."""
     del clock  # named here, so that the audit below sees that there is a server

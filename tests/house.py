@@ -27,7 +27,7 @@ from statistics import median_low
 from tests import servers
 from tests.changes import CHANGES, code_in
 from tests.checkout import ROOT
-from tests.rooms import Rooms, module_of, parsed
+from tests.room_imports import Rooms, module_of, parsed
 from tests.sizes import FIGURES, figures, too_high, too_large
 
 DESIGN = ROOT / "docs" / "design.md"
@@ -37,7 +37,7 @@ GENERATED = re.compile(r"\bgenerated\b", re.IGNORECASE)
 REDIS = "not counted: install redis-server"
 SEND = """
 import os, sys, rq_dlq
-from tests.effort import calls
+from tests.call_counts import calls
 with rq_dlq.Broker(sys.argv[1]) as broker:
     queue = broker.queue("orders")
     for _ in range(3):  # opens the queue, proves the rights, loads the script

@@ -27,7 +27,12 @@ from tests import matrix
 
 ROOT = Path(__file__).parent.parent
 CLASSIFIER = "Programming Language :: Python :: 3."
-TESTS = ("tests/policy", "tests/format", "tests/behaviour/test_send.py", "tests/worker/test_handlers.py")
+TESTS = (
+    "tests/policy",
+    "tests/format",
+    "tests/behaviour/sending/test_send.py",
+    "tests/worker/test_handlers.py",
+)
 """A part, which has both colours, threads, the event loop and each form of bodies."""
 NEEDED = ("attrs", "hypothesis", "psutil", "pydantic", "pytest-asyncio", "pytest-timeout", "pytest-xdist",
           "pyyaml", "time-machine")  # fmt: skip

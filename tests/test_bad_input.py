@@ -38,7 +38,7 @@ from rq_dlq import (
 from rq_dlq.worker import Worker
 from tests import servers
 from tests.contents import contents
-from tests.each import each
+from tests.tables import each_row
 
 CYCLE: list[Any] = []
 CYCLE.append(CYCLE)
@@ -135,14 +135,14 @@ def sentence(error: BaseException) -> str:
     return text
 
 
-@each("name", NAMES)
+@each_row("name", NAMES)
 def test_queue_names(name: Any, queue: Any) -> None:
     with pytest.raises(InvalidName) as raised:
         queue._broker.queue(name)
     sentence(raised.value)
 
 
-@each("message_id", IDS)
+@each_row("message_id", IDS)
 def test_ids(message_id: Any, queue: Any) -> None:
     with pytest.raises(InvalidMessage) as raised:
         queue.send("x", id=message_id)
@@ -151,7 +151,7 @@ def test_ids(message_id: Any, queue: Any) -> None:
         Message(body="x", id=message_id)
 
 
-@each("ids", ["m", [""], [1], [None], [b"m"], 5])
+@each_row("ids", ["m", [""], [1], [None], [b"m"], 5])
 def test_ids_of_dead_letters(ids: Any, queue: Any) -> None:
     for verb in (queue.dlq.redrive, queue.dlq.browse, queue.dlq.purge):
         with pytest.raises(InvalidInput) as raised:
@@ -159,7 +159,7 @@ def test_ids_of_dead_letters(ids: Any, queue: Any) -> None:
         sentence(raised.value)
 
 
-@each("body", BODIES)
+@each_row("body", BODIES)
 def test_bodies(body: Any, queue: Any) -> None:
     with pytest.raises(InvalidMessage) as raised:
         queue.send(body)
@@ -173,13 +173,13 @@ def test_a_body_too_large_says_so(queue: Any) -> None:
         queue.send("x" * (1 << 20))
 
 
-@each("body", ["text", 1, None, {"a": 1}])
+@each_row("body", ["text", 1, None, {"a": 1}])
 def test_bodies_of_a_queue_of_bytes(body: Any, queue: Any) -> None:
     with pytest.raises(InvalidMessage, match="the queue carries bytes"):
         queue._broker.queue("a", type=bytes).send(body)
 
 
-@each("span", DURATIONS)
+@each_row("span", DURATIONS)
 def test_durations(span: Any, queue: Any) -> None:
     broker = queue._broker
     for call in (
@@ -198,7 +198,7 @@ def test_durations(span: Any, queue: Any) -> None:
         sentence(raised.value)
 
 
-@each("span", [0, "0s", 0.0001, timedelta(0)])
+@each_row("span", [0, "0s", 0.0001, timedelta(0)])
 def test_durations_that_must_not_be_nothing(span: Any, queue: Any) -> None:
     for call in (
         lambda: queue.send("x", ttl=span),
@@ -209,14 +209,14 @@ def test_durations_that_must_not_be_nothing(span: Any, queue: Any) -> None:
             call()
 
 
-@each("priority", PRIORITIES)
+@each_row("priority", PRIORITIES)
 def test_priorities(priority: Any, queue: Any) -> None:
     with pytest.raises(InvalidMessage) as raised:
         queue.send("x", priority=priority)
     sentence(raised.value)
 
 
-@each("headers", HEADERS)
+@each_row("headers", HEADERS)
 def test_headers(headers: Any, queue: Any) -> None:
     with pytest.raises(InvalidMessage) as raised:
         queue.send("x", headers=headers)
@@ -225,8 +225,8 @@ def test_headers(headers: Any, queue: Any) -> None:
         queue.send_many([Message(body=1, headers=headers)])
 
 
-@each("flag", FLAGS)
-@each("option", ["persistent", "new"])
+@each_row("flag", FLAGS)
+@each_row("option", ["persistent", "new"])
 def test_flags(option: str, flag: Any, queue: Any) -> None:
     for call in (
         lambda: queue.send("x", **{option: flag}),
@@ -237,21 +237,21 @@ def test_flags(option: str, flag: Any, queue: Any) -> None:
         sentence(raised.value)
 
 
-@each("before", [0, 5, True, "now", [], object()])
+@each_row("before", [0, 5, True, "now", [], object()])
 def test_what_is_no_overview(before: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput, match="Pass the return value of an earlier overview") as raised:
         queue._broker.overview(before)
     sentence(raised.value)
 
 
-@each("limit", [None, -1, 1.5, True, "1"])
+@each_row("limit", [None, -1, 1.5, True, "1"])
 def test_limits_of_the_audit(limit: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
         queue._broker.audit(limit)
     sentence(raised.value)
 
 
-@each("name", [None, 5, b"a", "", " ", "a\nb", "\ud800", "a" * 200, ["a"]])
+@each_row("name", [None, 5, b"a", "", " ", "a\nb", "\ud800", "a" * 200, ["a"]])
 def test_names_of_schedules(name: Any, queue: Any) -> None:
     for call in (
         lambda: queue.schedule(name, "x", every="1h"),
@@ -264,14 +264,14 @@ def test_names_of_schedules(name: Any, queue: Any) -> None:
         sentence(raised.value)
 
 
-@each("job", [None, 5, b"a", ["a"], object()])
+@each_row("job", [None, 5, b"a", ["a"], object()])
 def test_ids_of_redrives(job: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput, match="there is no redrive") as raised:
         queue.dlq.job(job)
     sentence(raised.value)
 
 
-@each("function", [int, 5, None, lambda app: app])
+@each_row("function", [int, 5, None, lambda app: app])
 def test_lifespans(function: Any, queue: Any) -> None:
     with pytest.raises(ConfigurationError, match="cannot be a lifespan") as raised:
         queue._broker.lifespan(function)
@@ -285,83 +285,83 @@ def handled(queue: Any) -> Any:
     return queue
 
 
-@each("until", [None, "burst", "", 5, True, ["empty"]])
+@each_row("until", [None, "burst", "", 5, True, ["empty"]])
 def test_ends_of_a_worker(until: Any, handled: Any) -> None:
     with pytest.raises(ConfigurationError, match="'stopped', 'empty', 'drained'") as raised:
         Worker(handled._broker, until=until)
     sentence(raised.value)
 
 
-@each("queues", [["a"], "a", 5, True, {"a"}])
+@each_row("queues", [["a"], "a", 5, True, {"a"}])
 def test_what_is_no_choice_of_queues(queues: Any, handled: Any) -> None:
     with pytest.raises(ConfigurationError, match="Pass a mapping of names") as raised:
         Worker(handled._broker, queues=queues)
     sentence(raised.value)
 
 
-@each("count", COUNTS)
+@each_row("count", COUNTS)
 def test_counts(count: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
         queue.claim(count)
     sentence(raised.value)
 
 
-@each("items", [5, None, object()])
+@each_row("items", [5, None, object()])
 def test_what_is_no_iterable(items: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
         queue.send_many(items)
     sentence(raised.value)
 
 
-@each("items", ["text", b"bytes"])
+@each_row("items", ["text", b"bytes"])
 def test_a_text_is_not_sent_character_by_character(items: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput):
         queue.send_many(items)
 
 
-@each("batch", [5, None, "m", ["m"], [None], {"m": 1}, [("m", "t")]])
-@each("verb", ["ack", "nack", "poison", "release", "extend"])
+@each_row("batch", [5, None, "m", ["m"], [None], {"m": 1}, [("m", "t")]])
+@each_row("verb", ["ack", "nack", "poison", "release", "extend"])
 def test_batches(verb: str, batch: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
         getattr(queue, verb)(batch)
     sentence(raised.value)
 
 
-@each("settings", POLICIES)
+@each_row("settings", POLICIES)
 def test_policies(settings: dict[str, Any]) -> None:
     with pytest.raises(PolicyError) as raised:
         RedeliveryPolicy(**settings)
     sentence(raised.value)
 
 
-@each("policy", [5, "1s", {"max_redeliveries": "1"}, {"retries": 1}, RedeliveryPolicy, object()])
+@each_row("policy", [5, "1s", {"max_redeliveries": "1"}, {"retries": 1}, RedeliveryPolicy, object()])
 def test_what_is_no_policy(policy: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
         queue._broker.queue("b", redelivery=policy)
     sentence(raised.value)
 
 
-@each("name", ["DLQ.a", "EXP.a"])
+@each_row("name", ["DLQ.a", "EXP.a"])
 def test_a_policy_where_there_is_no_redelivery(name: str, queue: Any) -> None:
     with pytest.raises(InvalidInput, match="has no policy, since messages that fail there stay there"):
         queue._broker.queue(name, redelivery=RedeliveryPolicy())
 
 
-@each("kind", TYPES)
+@each_row("kind", TYPES)
 def test_types_of_bodies(kind: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
         queue._broker.queue("b", type=kind)
     sentence(raised.value)
 
 
-@each("since", ["yesterday", 5, datetime(2026, 1, 1)])  # noqa: DTZ001
+@each_row("since", ["yesterday", 5, datetime(2026, 1, 1)])  # noqa: DTZ001
 def test_since(since: Any, queue: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
         queue.dlq.browse(since=since)
     sentence(raised.value)
 
 
-@each("limit", [-1, 1.5, True, "1", math.nan])
+@each_row("limit", [-1, 1.5, True, "1", math.nan])
 def test_limits(limit: Any, queue: Any) -> None:
     for call in (queue.dlq.browse, queue.peek):
         with pytest.raises(InvalidInput) as raised:
@@ -369,14 +369,14 @@ def test_limits(limit: Any, queue: Any) -> None:
         sentence(raised.value)
 
 
-@each("concurrency", [0, -1, 1001, True, 1.5, "1", None])
+@each_row("concurrency", [0, -1, 1001, True, 1.5, "1", None])
 def test_concurrency(concurrency: Any, queue: Any) -> None:
     with pytest.raises(ConfigurationError) as raised:
         queue.handler(concurrency=concurrency)(lambda body: body)
     sentence(raised.value)
 
 
-@each("concurrency", [0, -1, 1001, True, 2.0, "4"])
+@each_row("concurrency", [0, -1, 1001, True, 2.0, "4"])
 def test_concurrency_of_a_worker(concurrency: Any, handled: Any) -> None:
     with pytest.raises(ConfigurationError, match="use a whole number from 1 to 1,000") as raised:
         Worker(handled._broker, queues={"a": concurrency})
@@ -392,7 +392,7 @@ def delivery(sync_broker: rq_dlq.Broker) -> rq_dlq.Delivery[Any]:
     return claimed
 
 
-@each("delay", DURATIONS)
+@each_row("delay", DURATIONS)
 def test_delays_of_a_nack(delay: Any, delivery: rq_dlq.Delivery[Any], raw: Any) -> None:
     before = contents(raw)
     with pytest.raises(InvalidDuration):
@@ -402,7 +402,7 @@ def test_delays_of_a_nack(delay: Any, delivery: rq_dlq.Delivery[Any], raw: Any) 
     assert contents(raw) == before
 
 
-@each("charge", FLAGS)
+@each_row("charge", FLAGS)
 def test_what_is_neither_charged_nor_free(
     charge: Any, delivery: rq_dlq.Delivery[Any], sync_broker: rq_dlq.Broker, raw: Any
 ) -> None:
@@ -414,7 +414,7 @@ def test_what_is_neither_charged_nor_free(
     assert contents(raw) == before
 
 
-@each("error", [5, b"bytes", {"a": 1}, KeyError, object(), Hostile()])
+@each_row("error", [5, b"bytes", {"a": 1}, KeyError, object(), Hostile()])
 def test_errors_of_a_nack_may_be_anything(error: Any, sync_broker: rq_dlq.Broker, raw: Any) -> None:
     """Whoever has nothing better to say must not lose the message by it."""
     del raw
@@ -430,7 +430,7 @@ def test_errors_of_a_nack_may_be_anything(error: Any, sync_broker: rq_dlq.Broker
 # Where Redis is
 
 
-@each("url", URLS)
+@each_row("url", URLS)
 def test_urls_of_nonsense(url: Any) -> None:
     with pytest.raises(RqDlqError) as raised:
         rq_dlq.Broker(url).queue("a").send("x")
@@ -441,7 +441,7 @@ def test_urls_of_nonsense(url: Any) -> None:
     assert "cret@" not in shown
 
 
-@each("options", OPTIONS)
+@each_row("options", OPTIONS)
 def test_options_of_a_broker(options: dict[str, Any]) -> None:
     with pytest.raises((InvalidInput, ConfigurationError)) as raised:
         rq_dlq.Broker("redis://localhost", **options)
@@ -466,7 +466,7 @@ def nobody() -> str:
         return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
-@each("url, password", PASSWORDS)
+@each_row("url, password", PASSWORDS)
 def test_a_server_that_is_not_there(url: str, password: str, nobody: str, caplog: Any) -> None:
     """It is told soon, what to do is told, the password is not."""
     caplog.set_level(logging.DEBUG)
@@ -535,7 +535,7 @@ def guarded() -> Iterator[str]:
         yield path
 
 
-@each(
+@each_row(
     "credentials, advice",
     [
         (":wrong-one@", "user or password is wrong"),

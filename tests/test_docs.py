@@ -14,8 +14,8 @@ from rq_dlq.values.version import __version__
 from tests.behaviour.cases import NOT_RUN
 from tests.cases import FOLDER, load
 from tests.changes import code_in
-from tests.each import each
 from tests.house import is_generated
+from tests.tables import each_row
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
@@ -35,7 +35,7 @@ def known_cases() -> set[str]:
     return ids | {row["id"] for group in ("stan_timeline", "classic_both") for row in load(group)}
 
 
-@each("document", DOCUMENTS)
+@each_row("document", DOCUMENTS)
 def test_every_file_and_test_that_is_named_is_there(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     for path, test in LOCAL.findall(text):
@@ -64,7 +64,9 @@ def test_each_room_has_a_row_in_design_that_leads_to_its_reasons() -> None:
     assert sorted(named) == sorted((rooms | subjects | {"lua", "tests"}) - {"core"})
 
 
-@each("path", sorted(path for path in code_in(ROOT) if not is_generated((ROOT / path).read_text("utf-8"))))
+@each_row(
+    "path", sorted(path for path in code_in(ROOT) if not is_generated((ROOT / path).read_text("utf-8")))
+)
 def test_every_file_that_a_docstring_names_is_there(path: str) -> None:
     text = (ROOT / path).read_text(encoding="utf-8")
     lines = text.splitlines()

@@ -24,8 +24,8 @@ import redis
 import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import _public
-from tests.each import each
 from tests.site import reference
+from tests.tables import each_row
 
 PARSER = DocTestParser()
 READ_ONLY = {
@@ -84,7 +84,7 @@ def brokers(redis_socket: str) -> Iterator[Callable[[ModuleType, str], Any]]:
         yield broker_of
 
 
-@each("colour, path, text", CASES)
+@each_row("colour, path, text", CASES)
 def test_an_example_shows_what_it_says(
     brokers: Callable[[ModuleType, str], Any],
     monkeypatch: pytest.MonkeyPatch,
@@ -127,7 +127,7 @@ def shown(example: Example, names: dict[str, Any], runner: asyncio.Runner) -> st
     return out.getvalue()
 
 
-@each("name, one", sorted(reference.names().items()))
+@each_row("name, one", sorted(reference.names().items()))
 def test_each_name_its_verbs_and_its_properties_have_an_example(name: str, one: type) -> None:
     """A verb has its own; a property is in one of its class."""
     parts = members(one)

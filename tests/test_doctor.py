@@ -12,7 +12,7 @@ from rq_dlq.doctor.examine import changing
 from rq_dlq.doctor.facts import Facts
 from rq_dlq.doctor.standing import cluster, eviction, persistence, promise, replicas, role
 from rq_dlq.doctor.versions import version
-from tests.each import each
+from tests.tables import each_row
 
 MASTER = {
     "redis_version": "7.4.9", "role": "master", "maxmemory_policy": "noeviction", "maxmemory": "0",
@@ -27,7 +27,7 @@ def replicated(*lines: str) -> dict[str, str]:
     return {**MASTER, **told, "connected_slaves": str(len(lines)), "master_repl_offset": "1000"}
 
 
-@each(
+@each_row(
     "info, state, reason",
     [
         ({"redis_version": "7.4.9"}, "ok", ""),
@@ -51,7 +51,7 @@ def test_versions(info: dict[str, str], state: str, reason: str) -> None:
     assert reason in check.advice
 
 
-@each(
+@each_row(
     "info, durability, state, said",
     [
         (MASTER, "fsync", "ok", "a crash of the server or its machine loses no confirmed message"),
@@ -71,7 +71,7 @@ def test_promises(info: dict[str, str], durability: Any, state: str, said: str) 
     assert said in check.found + check.advice
 
 
-@each(
+@each_row(
     "lines, wanted, state, said",
     [
         ((), 0, "ok", "none"),
@@ -93,7 +93,7 @@ def test_replicas(lines: tuple[str, ...], wanted: int, state: str, said: str) ->
     assert said in check.found + check.advice
 
 
-@each(
+@each_row(
     "least, good, wanted, state",
     [("0", "0", 0, "ok"), ("1", "1", 1, "ok"), ("0", "1", 1, "warn"), ("2", "1", 0, "fail")],
 )
@@ -103,7 +103,7 @@ def test_min_replicas(least: str, good: str, wanted: int, state: str) -> None:
     assert (check.name, check.state) == ("min-replicas", state)
 
 
-@each(
+@each_row(
     "number, said",
     [(1, "with one replica more"), (2, "loses them: redis-cli CONFIG SET min-replicas-to-write 1")],
 )
@@ -123,7 +123,7 @@ def test_a_disk_that_cannot_be_written_fails() -> None:
     assert persistence(Facts(MASTER, {"appendfsync": "no"})).state == "warn"
 
 
-@each(
+@each_row(
     "config, said",
     [
         ({"save": "3600 1"}, "snapshots only: a crash now loses the last 7 changes"),
@@ -187,7 +187,7 @@ def test_what_is_not_told_is_never_ok() -> None:
     assert "replicated: unknown" in promise(facts, "memory", 1).found
 
 
-@each(
+@each_row(
     "good, state, said",
     [(None, "warn", "isolated master"), ("0", "fail", "refuses changes"), ("1", "warn", "CONFIG GET")],
 )

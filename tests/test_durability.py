@@ -33,9 +33,9 @@ from tests import servers
 from tests.audit import audit
 from tests.behaviour.helpers import bodies, counts
 from tests.colours import Awaited
-from tests.each import each
 from tests.servers import Server, free_port, online, replica_of, wait_until
 from tests.servers.clusters import Cluster
+from tests.tables import each_row
 
 KEYS = QueueKeys("rq", "q")
 
@@ -325,7 +325,7 @@ def test_a_server_without_wait_is_refused() -> None:
         broker.queue("q").send("x")
 
 
-@each(
+@each_row(
     "options, error",
     [
         ({"durability": "disk"}, ConfigurationError),

@@ -31,8 +31,8 @@ from rq_dlq.embedded import _backends, data_directory, ensure
 from rq_dlq.embedded._data import Release, found_in, note
 from rq_dlq.errors import BrokerUnavailable, ConfigurationError
 from tests import servers
-from tests.each import each
 from tests.servers import NO_SERVER
+from tests.tables import each_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -569,7 +569,7 @@ def test_data_are_not_hidden_by_a_server_that_cannot_read_them(
     assert _backends.find(tmp_path).name == "redis-server 7.4.1"
 
 
-@each(
+@each_row(
     ("server", "data", "reads"),
     [
         (("Redis", (7, 0)), ("Redis", (6, 2)), True),

@@ -9,8 +9,8 @@ import re
 
 from tests.changes import code_in
 from tests.checkout import ROOT
-from tests.each import each
 from tests.house import is_generated
+from tests.tables import each_row
 
 SAY_INSTEAD = {
     r"bec(?:omes?|ame) of (?:it|them|the|an?|each|messages|what)": "the outcome of, what happens to",
@@ -44,7 +44,7 @@ def found_in(text: str) -> list[str]:
     return [f"{hit[0]!r}: write {words}" for phrase, words in PHRASES for hit in phrase.finditer(text)]
 
 
-@each(
+@each_row(
     "text, hits",
     [
         ("What became of each message.", 2),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 
 from tests.cases import FOLDER, load
-from tests.each import each
+from tests.tables import each_row
 
 ROOT = FOLDER.parent
 FILES = sorted(file.stem for file in FOLDER.iterdir())
 
 RUN_BY = {
     "artemis_delay": "policy/test_conformance.py::test_artemis_delay",
-    "artemis_due_order": "behaviour/test_moments.py::test_due_order",
+    "artemis_due_order": "behaviour/upkeep/test_moments.py::test_due_order",
     "artemis_jitter_stat": "policy/test_conformance.py::test_artemis_jitter",
     "artemis_match": "policy/test_map_conformance.py::test_match",
     "artemis_merge": "policy/test_map_conformance.py::test_merge",
@@ -29,12 +29,12 @@ RUN_BY = {
     "classic_next": "policy/test_conformance.py::test_classic_next",
     "classic_schedule": "policy/test_conformance.py::test_classic_schedule",
     "dlq_name": "policy/test_map_conformance.py::test_name",
-    "expired_at": "behaviour/test_moments.py::test_expired",
+    "expired_at": "behaviour/upkeep/test_moments.py::test_expired",
     "expiry_clamp": "policy/test_map_conformance.py::test_clamp",
     "js_backoff_valid": "policy/test_jetstream.py::test_which_settings_are_valid",
-    "js_wait": "behaviour/test_jetstream.py::test_wait",
+    "js_wait": "behaviour/settling/test_jetstream.py::test_wait",
     "rq_delay": "policy/test_conformance.py::test_rq_delay",
-    "stan_timeline": "behaviour/test_timeline.py::test_each_is_handled_once",
+    "stan_timeline": "behaviour/settling/test_timeline.py::test_each_is_handled_once",
 }
 
 
@@ -46,7 +46,7 @@ def texts(node: ast.AST) -> set[str]:
     }
 
 
-@each("group", FILES)
+@each_row("group", FILES)
 def test_a_test_runs_it(group: str) -> None:
     """The test is parametrised with the group, or names what is assigned from it."""
     file, _, name = RUN_BY[group].partition("::")
@@ -67,7 +67,7 @@ def test_no_entry_is_left_behind() -> None:
     assert sorted(RUN_BY) == FILES
 
 
-@each("group", FILES)
+@each_row("group", FILES)
 def test_ids_are_unique(group: str) -> None:
     ids = [row["id"] for row in load(group)]
     assert len(ids) == len(set(ids)) > 0

@@ -24,8 +24,8 @@ from rq_dlq.values.failure import Cause
 from rq_dlq.values.masks import Masks
 from rq_dlq.values.message import DeadLetter, Received, Row
 from rq_dlq.values.wanted import Wanted
-from tests.each import each
-from tests.effort import growth
+from tests.call_counts import growth
+from tests.tables import each_row
 
 NOW = 1_790_000_000_000
 HOUR = 3_600_000
@@ -101,7 +101,7 @@ OF_DEAD = ["reason", "error", "message", "fingerprint", "original_queue", "died"
 OF_DEAD += ["_AMQ_ORIG_ADDRESS", "_AMQ_ORIG_QUEUE"]
 
 
-@each("name", FIELDS)
+@each_row("name", FIELDS)
 def test_fields(name: str) -> None:
     assert verdict(f"{name} = {FIELDS[name]}") is True
     assert verdict(f"{name} <> {FIELDS[name]}") is False
@@ -130,7 +130,7 @@ def test_when_it_expired_is_as_artemis_says_it() -> None:
     assert verdict("_AMQ_ACTUAL_EXPIRY IS NULL", LIVE) is True
 
 
-@each("name", FIELDS)
+@each_row("name", FIELDS)
 def test_fields_of_a_message_that_waits(name: str) -> None:
     assert verdict(f"{name} IS NULL", LIVE) is (name in OF_DEAD)
 
@@ -153,7 +153,7 @@ OTHERS = [
 ]  # fmt: skip
 
 
-@each("name", OTHERS)
+@each_row("name", OTHERS)
 def test_names_of_other_brokers_without_a_counterpart(name: str) -> None:
     """They would be NULL, and silently select nothing."""
     with pytest.raises(
@@ -165,7 +165,7 @@ def test_names_of_other_brokers_without_a_counterpart(name: str) -> None:
     assert verdict("jmsType = 'x' OR AMQmine = 'x'") is None
 
 
-@each(
+@each_row(
     "text",
     [
         "id = 'm-2'",
@@ -381,7 +381,7 @@ CASES: dict[str, bool | None] = {
 }
 
 
-@each("text", CASES)
+@each_row("text", CASES)
 def test_conditions(text: str) -> None:
     assert verdict(text) is CASES[text]
 
@@ -391,8 +391,8 @@ CONJUNCTION = {(True, True): True, (True, None): None, (None, None): None}  # al
 DISJUNCTION = {(False, False): False, (False, None): None, (None, None): None}  # all others have a True
 
 
-@each("left", TRUTH)
-@each("right", TRUTH)
+@each_row("left", TRUTH)
+@each_row("right", TRUTH)
 def test_three_valued_logic(left: str, right: str) -> None:
     values = TRUTH[left], TRUTH[right]
     swapped = values[::-1]
@@ -402,7 +402,7 @@ def test_three_valued_logic(left: str, right: str) -> None:
     assert verdict(f"{left} OR {right}") is one
 
 
-@each("text, value", TRUTH.items())
+@each_row("text, value", TRUTH.items())
 def test_negation(text: str, value: bool | None) -> None:
     assert verdict(f"NOT {text}") is (None if value is None else not value)
 
@@ -483,7 +483,7 @@ def test_like_as_a_search_that_goes_back(pattern: str, text: str) -> None:
 
 
 @pytest.mark.timeout(20)
-@each("pattern", ["%a" * 100 + "%b", "%_a" * 100 + "%b", "%" * 5000 + "b", "%" + "_" * 500 + "b"])
+@each_row("pattern", ["%a" * 100 + "%b", "%_a" * 100 + "%b", "%" * 5000 + "b", "%" + "_" * 500 + "b"])
 def test_like_does_not_explode(pattern: str) -> None:
     message = Received(Row("m", record(headers={"x": "a" * 20_000}), b"", b""), CODEC, "q")
     assert verdict(f"x LIKE '{pattern}'", message) is False
@@ -611,7 +611,7 @@ BAD: list[tuple[Any, str, str]] = [
 ]
 
 
-@each("text, place, said", BAD)
+@each_row("text, place, said", BAD)
 def test_bad_input(text: Any, place: str, said: str) -> None:
     with pytest.raises(FilterError) as raised:
         Filter.parse(text)
@@ -669,7 +669,7 @@ class Guarded(Received[Any]):
         return super().headers
 
 
-@each(
+@each_row(
     "text, reads",
     [
         ("id = 'm' AND priority = 7", []),
@@ -709,7 +709,7 @@ NULLS = {
 }
 
 
-@each("name", NULLS)
+@each_row("name", NULLS)
 def test_what_cannot_be_read_is_null(name: str) -> None:
     damage, nulls = NULLS[name]
     row: dict[str, Any] = {"id": "m-1", "record": record(), "state": STATE, "history": history(CAUSE)}
@@ -725,8 +725,8 @@ def test_an_expired_letter_has_a_cause() -> None:
     assert takes("reason = 'expired' AND error = 'Expired' AND fingerprint = 'expired'", letter)
 
 
-@each("name", [*EVERYTHING, '"tenant"', '"priority"'])
-@each("kind", [DeadLetter, Received])
+@each_row("name", [*EVERYTHING, '"tenant"', '"priority"'])
+@each_row("kind", [DeadLetter, Received])
 def test_what_a_filter_needs_is_enough(name: str, kind: Any) -> None:
     """Of a message of which nothing else was fetched, it reads the same; whatever stands around the name."""
     state = STATE if kind is DeadLetter else STATE.replace(b"dead/poison", b"live")
@@ -751,7 +751,7 @@ def fetched(row: Row, wanted: Wanted) -> Row:
     )
 
 
-@each(
+@each_row(
     "text, wanted",
     [
         ("id = 'm' OR queue = 'q'", Wanted("no", state=False, history=False)),
@@ -790,7 +790,7 @@ def test_is_a_value() -> None:
         one.text = "x"  # type: ignore[misc]
 
 
-@each("again", [lambda f: pickle.loads(pickle.dumps(f)), copy.copy, copy.deepcopy])  # noqa: S301
+@each_row("again", [lambda f: pickle.loads(pickle.dumps(f)), copy.copy, copy.deepcopy])  # noqa: S301
 def test_copies_work(again: Any) -> None:
     copied = again(Filter.parse("tenant = 'a'"))
     assert copied == Filter.parse("tenant = 'a'")
@@ -806,7 +806,7 @@ def test_the_parser_is_loaded_when_a_filter_is_read() -> None:
     assert done.stdout.split() == ["False", "True"]
 
 
-@each(
+@each_row(
     "first, more",
     [
         ("a = 1", "+1"),

@@ -14,8 +14,8 @@ from tests.chosen import edits, lua
 from tests.chosen.choice import Changed, Found, as_arguments, chosen, ranked, stems
 from tests.chosen.record import ROOT, Record, hash_of
 from tests.chosen.recording import texts
-from tests.each import each
 from tests.proofs.mutants.mutate import text_of
+from tests.tables import each_row
 
 BEFORE = '''\
 """A module."""
@@ -42,7 +42,7 @@ def alone():
 '''
 
 
-@each(
+@each_row(
     ("old", "new", "expected"),
     [
         ('"none"', '"nothing"', {"Queue.send": {12, 13, 14}}),
@@ -71,7 +71,7 @@ def test_what_an_edit_touches(old: str, new: str, expected: dict[str, set[int]])
     assert {one.unit.name: {*one.lines} for one in found} == expected
 
 
-@each(
+@each_row(
     ("old", "new", "expected"),
     [
         ("MOST = 3", "MOST = 4", {"MOST"}),
@@ -163,10 +163,10 @@ def test_no_more_than_so_many_of_each_part_by_turns() -> None:
 
 
 def test_a_file_that_changed_since_it_was_recorded_runs_whole() -> None:
-    same, other = "tests/test_ids.py", "tests/test_each.py"
+    same, other = "tests/test_ids.py", "tests/test_tables.py"
     record = Record(files={same: hash_of(ROOT / same), other: "another"})
     tests = [f"{same}::a", f"{other}::b", f"{other}::c", "tests/test_gone.py::d"]
-    assert as_arguments(tests, record) == [other, f"{same}::a"]
+    assert as_arguments(tests, record) == [f"{same}::a", other]
 
 
 def test_each_verb_is_called_somewhere() -> None:
@@ -201,11 +201,11 @@ def test_the_table_names_what_is_there() -> None:
     ("path", "tests", "without"),
     [
         ("lua/settle.lua", ["scripts/test_contract.py", "model/test_model.py"], "behaviour"),
-        ("tests/behaviour/stepping.py", ["behaviour/test_streaming.py"], "test_send"),
+        ("tests/behaviour/stepping.py", ["behaviour/batches/test_streaming.py"], "test_send"),
         ("tests/test_ids.py", ["test_ids.py"], "send"),
         ("lua/README.md", ["test_docs.py"], "redrive"),
         ("tests/proofs/reliability/actors.py", ["proofs/reliability/test_actors.py"], "behaviour"),
-        ("tests/cases/expiry_clamp.yaml", ["behaviour/test_ttl_defaults.py"], "redrive"),
+        ("tests/cases/expiry_clamp.yaml", ["behaviour/policies/test_ttl_defaults.py"], "redrive"),
         (".ci/run", ["test_environment.py"], "behaviour"),
         ("rq_dlq/errors/guesses.py", ["test_guesses.py"], "redrive"),
     ],

@@ -16,7 +16,7 @@ import rq_dlq.asyncio
 from rq_dlq import ConfigurationError, InvalidMessage, PolicyError, Redeliver, RedeliveryPolicy
 from rq_dlq.errors.guesses import sentence_for
 from rq_dlq.errors.words import ARGUMENTS, ATTRIBUTES
-from tests.each import each
+from tests.tables import each_row
 
 DLQ = "DLQ.orders"
 
@@ -245,7 +245,7 @@ WORDS: dict[str, dict[str, dict[str, str]]] = {
 """Arguments that users of other libraries type, by verbs, and a part of the answer to each."""
 
 
-@each(
+@each_row(
     "verb, word, answer",
     [
         (verb, word, answer)
@@ -277,7 +277,7 @@ def test_the_table_has_the_words_of_five_libraries() -> None:
     assert len(WORDS) == 6
 
 
-@each("number", range(len(GUESSES)))
+@each_row("number", range(len(GUESSES)))
 def test_a_guess_is_answered(number: int, shop: dict[str, Any]) -> None:
     guess, kind, sentence = GUESSES[number]
     with pytest.raises(kind) as raised:
@@ -286,7 +286,7 @@ def test_a_guess_is_answered(number: int, shop: dict[str, Any]) -> None:
     assert len(str(raised.value).splitlines()) == 1
 
 
-@each("kind", sorted(ATTRIBUTES))
+@each_row("kind", sorted(ATTRIBUTES))
 def test_no_answer_is_about_a_name_that_there_is(kind: str, shop: dict[str, Any]) -> None:
     for name in ATTRIBUTES[kind]:
         assert not hasattr(shop[kind], name), name
@@ -302,7 +302,7 @@ def test_python_guesses_no_other_name(shop: dict[str, Any]) -> None:
         assert raised.value.obj is None
 
 
-@each("kind", sorted(ATTRIBUTES))
+@each_row("kind", sorted(ATTRIBUTES))
 def test_no_guess_is_listed(kind: str, shop: dict[str, Any]) -> None:
     listed = {*dir(shop[kind]), *dir(type(shop[kind])), *dict(inspect.getmembers(type(shop[kind])))}
     assert not listed & {*ATTRIBUTES[kind]}
@@ -341,8 +341,8 @@ HOT = {
 }
 
 
-@each("colour", [rq_dlq, rq_dlq.asyncio])
-@each("kind", HOT)
+@each_row("colour", [rq_dlq, rq_dlq.asyncio])
+@each_row("kind", HOT)
 def test_the_hot_verbs_have_no_frame_around_them(kind: str, colour: Any) -> None:
     """Those that answer wrong words do so by a last parameter, which costs a call an empty dict."""
     for verb in HOT[kind].split():

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from tests import servers
+from tests.call_counts import calls
 from tests.changes import CHANGES, Change, DoesNotApply
 from tests.checkout import ROOT
-from tests.each import each
-from tests.effort import calls
 from tests.house import DESIGN, GOALS, HEAD, LONG_FILE, Goal, Tree, product, with_table
 from tests.needs import need_program, needs
-from tests.rooms import Rooms
+from tests.room_imports import Rooms
 from tests.sizes import FIGURES, Figures, figures, too_high, too_large
+from tests.tables import each_row
 
 EACH = pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 
@@ -65,7 +65,7 @@ def test_a_change_that_does_not_apply_is_an_error(tmp_path: Path) -> None:
 # Rooms
 
 
-@each(
+@each_row(
     "second, circle",
     [
         ("from rq_dlq import a\n", True),
@@ -79,7 +79,7 @@ def test_a_circle_of_imports_is_found(second: str, circle: bool) -> None:
     assert set(found) == ({"rq_dlq.a", "rq_dlq.b"} if circle else set())
 
 
-@each(
+@each_row(
     "up",
     [
         "from rq_dlq.top import x\n",
@@ -148,7 +148,7 @@ def test_a_room_has_the_lines_of_its_files() -> None:
     assert found.lines == {"cli": 1, "core": 1, "core/a": 3, "core/d": 1, "lua": 4, "rq_dlq": 3}
 
 
-@each(
+@each_row(
     "lines, large, high",
     [(1_000, [], []), (1_020, [], []), (1_021, ["cli"], []), (981, [], []), (979, [], ["cli"])],
 )

@@ -11,7 +11,7 @@ import click
 
 from rq_dlq.cli import SENTENCES, main
 from rq_dlq.values.cached import cached_property
-from tests.each import each
+from tests.tables import each_row
 
 CASES = {
     "from rq_dlq import Broker, RedeliveryPolicy": (
@@ -26,7 +26,7 @@ CASES = {
 }
 
 
-@each("code", CASES)
+@each_row("code", CASES)
 def test_an_import_loads_no_more_than_it_needs(code: str) -> None:
     told = f"{code}; import sys; print('loaded', *sys.modules)"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
@@ -85,7 +85,7 @@ def test_the_awaiting_colour_loads_redis_at_once() -> None:
     assert done.stdout == "True\n"
 
 
-@each("name", SENTENCES)
+@each_row("name", SENTENCES)
 def test_each_command_that_help_names_is_one(name: str) -> None:
     command = main.get_command(click.Context(main), name)
     assert command is not None

@@ -29,7 +29,7 @@ from rq_dlq.values.failure import Cause
 from rq_dlq.values.fingerprint import PLACE, fingerprint
 from rq_dlq.values.strings import strings_of
 from rq_dlq.values.wording import LONGEST, wording
-from tests.each import each
+from tests.tables import each_row
 
 TEXTS = yaml.safe_load((Path(__file__).parent / "kinds_of_error.yaml").read_text())
 EACH = 400
@@ -130,7 +130,7 @@ FILLED: dict[str, Callable[[Random], object]] = {
 }
 
 
-@each("form", TEXTS["one"])
+@each_row("form", TEXTS["one"])
 def test_failures_of_one_cause_are_one_kind(form: dict[str, str]) -> None:
     draw = Random(form["of"])
     kinds: dict[str, str] = {}
@@ -142,7 +142,7 @@ def test_failures_of_one_cause_are_one_kind(form: dict[str, str]) -> None:
     assert len(kinds) == 1, {text: wording(text) for text in kinds.values()}
 
 
-@each("form", TEXTS["several"])
+@each_row("form", TEXTS["several"])
 def test_what_only_looks_alike_is_several_kinds(form: dict[str, Any]) -> None:
     error = form.get("error", "ValueError")
     assert len({fingerprint(error, text) for text in form["texts"]}) == len(form["texts"])
@@ -225,7 +225,7 @@ async def without_a_context(kind: str, number: int) -> None:
         raise PaymentError("payment failed") from None
 
 
-@each(("wrapper", "kinds"), [(in_a_group, 3), (explicitly, 3), (implicitly, 3), (without_a_context, 1)])
+@each_row(("wrapper", "kinds"), [(in_a_group, 3), (explicitly, 3), (implicitly, 3), (without_a_context, 1)])
 async def test_what_is_behind_an_error_says_what_kind_it_is(wrapper: Any, kinds: int) -> None:
     causes = list[Cause]()
     for kind in ("key", "refused", "value"):
@@ -262,7 +262,7 @@ def test_depth_of_recursion_does_not_matter() -> None:
     assert raised(dig, 3).fingerprint == raised(dig, 30).fingerprint
 
 
-@each("package", ["shop", "another"])
+@each_row("package", ["shop", "another"])
 def test_a_handler_that_is_installed_is_the_users_code(package: str) -> None:
     """Its helpers count, too; another package does not."""
     site = Path(sys.modules["yaml"].__file__ or "").parent.parent  # where packages are installed
@@ -286,7 +286,7 @@ def test_values_are_found_in_a_body() -> None:
     assert list(strings_of(b"\xff no json")) == []
 
 
-@each(
+@each_row(
     "text",
     [
         "'",
@@ -366,7 +366,7 @@ def test_the_user_says_what_kind_it_is(caplog: pytest.LogCaptureFixture) -> None
         Broker(fingerprint="by class")
 
 
-@each("colour", [Broker, rq_dlq.asyncio.Broker])
+@each_row("colour", [Broker, rq_dlq.asyncio.Broker])
 def test_the_users_function_crosses_processes(colour: type[Any]) -> None:
     broker = pickle.loads(pickle.dumps(colour("redis://localhost", fingerprint=by_class)))  # noqa: S301
     assert broker.settings.fingerprint is by_class

@@ -9,7 +9,7 @@ from rq_dlq.core.looking.monitor import ALL, LONGEST, SHARE, WINDOW, Monitor, Ra
 from rq_dlq.core.looking.overview import Overview, QueueOverview
 from rq_dlq.errors import BrokerUnavailable
 from rq_dlq.values.counts import QueueStats
-from tests.each import each
+from tests.tables import each_row
 
 AT = datetime(2026, 1, 2, 12, tzinfo=UTC)
 STATS = QueueStats("orders", 0, 0, 0, 0, 0, None, None, {})
@@ -76,7 +76,7 @@ def test_points_for_charts() -> None:
     assert {*map(sum, monitor.columns("idle")[1:])} == {0}
 
 
-@each("every, took, pause", [(1, 0.1, 1), (1, 0.5, SHARE * 0.5), (1, 60, LONGEST), (30, 60, 30)])
+@each_row("every, took, pause", [(1, 0.1, 1), (1, 0.5, SHARE * 0.5), (1, 60, LONGEST), (30, 60, 30)])
 def test_a_slow_redis_is_read_less_often(every: float, took: float, pause: float) -> None:
     monitor = Monitor()
     monitor.add(seen(0), took)

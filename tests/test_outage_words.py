@@ -8,7 +8,7 @@ from typing import Any
 
 from rq_dlq.values import outage
 from rq_dlq.values.dependency import DependencyStats, Hanging
-from tests.each import each
+from tests.tables import each_row
 
 AT = datetime(2026, 1, 2, 21, 13, 20, tzinfo=UTC)
 BEGAN = datetime(2026, 1, 2, 21, 11, tzinfo=UTC)
@@ -23,7 +23,7 @@ def later(seconds: float) -> datetime:
     return AT + timedelta(seconds=seconds)
 
 
-@each(
+@each_row(
     "found, level, what",
     [
         (UP, None, "payments up"),
@@ -68,7 +68,7 @@ def test_the_state_of_a_dependency(found: DependencyStats, level: str | None, wh
     assert outage.why(found, AT) == what.removeprefix("payments ")
 
 
-@each(
+@each_row(
     "found, advice",
     [
         (DOWN, "nothing to do: it probes by itself"),

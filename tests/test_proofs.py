@@ -12,7 +12,7 @@ import redis
 from lupa import lua51  # type: ignore[import-untyped]
 
 import rq_dlq
-from tests import servers, ways
+from tests import servers, variants
 from tests.checkout import ROOT
 from tests.colours import Awaited
 from tests.conftest import MOVED_CLOCK, Clock
@@ -92,7 +92,7 @@ def test_what_killed_a_mutant_runs_by_default() -> None:
         test, _, params = case.partition("[")
         colour = re.search(r"\b(sync|async)-real\b", params)
         if colour and "both_colours(" not in (ROOT / test.partition("::")[0]).read_text("utf-8"):
-            assert colour[1] == ways.chosen(test)[0]["broker"], case
+            assert colour[1] == variants.chosen(test)[0]["broker"], case
 
 
 # Live brokers

@@ -16,8 +16,8 @@ from rq_dlq.cli import main
 from rq_dlq.policy.fields import TABLE
 from rq_dlq.telemetry._queues import COUNTERS, GAUGES
 from tests.checkout import ROOT
-from tests.each import each
 from tests.site import pages, reference
+from tests.tables import each_row
 
 NAMES = sorted(reference.names().items())
 SECTION = re.compile(r"^(?:Args|Attributes):\n((?:[ ]+\S.*\n?|\n)+)", re.MULTILINE)
@@ -66,7 +66,7 @@ def test_every_page_is_in_the_list() -> None:
         assert (ROOT / "docs" / page).exists() or page in pages.MOVED.values()
 
 
-@each("name, one", NAMES)
+@each_row("name, one", NAMES)
 def test_every_parameter_and_field_is_explained(name: str, one: Any) -> None:
     """With its unit and default, which nobody but a reader can check; Returns, too."""
     lacks = [*_fields(one)]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rq_dlq.core.schedules.schedule import Missed, Record, Rule, text_of
 from rq_dlq.errors import InvalidInput
-from tests.each import each
+from tests.tables import each_row
 
 HOUR = 3_600_000
 
@@ -36,7 +36,7 @@ def ticks(rule: Rule, start: str, number: int) -> list[str]:
     return [text_of(tick) for tick in found[1:]]
 
 
-@each(
+@each_row(
     "expression, start, expected",
     [
         ("0 7 * * mon-fri", "2026-11-20T12:00Z", ["2026-11-23T06:00:00Z", "2026-11-24T06:00:00Z"]),
@@ -53,7 +53,7 @@ def test_cron(expression: str, start: str, expected: list[str]) -> None:
     assert ticks(cron(expression), start, len(expected)) == expected
 
 
-@each(
+@each_row(
     "expression, zone, start, expected",
     [
         ("0 30 2 * * *", "Europe/Berlin", "2026-03-28T12:00Z",
@@ -149,7 +149,7 @@ def test_an_hourly_tick_goes_by_the_clock(change: tuple[str, str], minutes: set[
     assert found[:-1] == wanted
 
 
-@each(
+@each_row(
     "written, meant",
     [
         ("@hourly", "0 * * * *"),
@@ -168,7 +168,7 @@ def test_a_nickname_is_written_out(written: str, meant: str) -> None:
     assert cron(written).cron == meant
 
 
-@each(
+@each_row(
     "written, answer",
     [
         ("@every 1h30m", 'pass every="5m"'),
@@ -206,7 +206,7 @@ def test_what_others_take_is_answered(written: str, answer: str) -> None:
     assert answer in str(told.value)
 
 
-@each(
+@each_row(
     "written",
     [
         "0 9-17/2 * * MON-FRI",
@@ -236,7 +236,7 @@ def test_a_tick_within_the_repeated_hour_is_not_sent_twice() -> None:
     assert all(first <= second for first, second in pairwise(following))
 
 
-@each(
+@each_row(
     "rule",
     [
         Rule.of(None, "90m", "UTC", "last"),
@@ -247,7 +247,7 @@ def test_a_tick_within_the_repeated_hour_is_not_sent_twice() -> None:
         cron("0,15,30,45 1,2,3 * * *"),
     ],
 )
-@each("start", ["2026-03-28T23:10Z", "2026-10-24T23:10Z", "2026-12-31T12:00Z"])
+@each_row("start", ["2026-03-28T23:10Z", "2026-10-24T23:10Z", "2026-12-31T12:00Z"])
 def test_the_last_tick_that_is_due(rule: Rule, start: str) -> None:
     due = rule.following(at(start))
     expected, following = due, rule.following(due)

@@ -11,7 +11,7 @@ from rq_dlq.core.looking.trouble import OLD, OVERDUE, UNTAKEN, troubles
 from rq_dlq.core.redrive.record import Asked, Redrive, RedriveCounts
 from rq_dlq.values.counts import ErrorGroup, QueueStats
 from rq_dlq.values.dependency import DependencyStats
-from tests.each import each
+from tests.tables import each_row
 
 AT = datetime(2026, 1, 2, 12, tzinfo=UTC)
 STATS = QueueStats("orders", 0, 0, 0, 0, 0, None, None, {})
@@ -35,7 +35,7 @@ def queue(name: str = "orders", **found: Any) -> QueueOverview:
     return QueueOverview(stats, **({"groups": [], "redrives": []} | found), grouped_at=AT, grouped=stats)
 
 
-@each(
+@each_row(
     "found, died, level, what, ago",
     [
         ({"ready": 3, "oldest": UNTAKEN}, 0, None, None, None),

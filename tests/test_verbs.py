@@ -15,14 +15,14 @@ from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import counts
 from tests.conftest import Clock
 from tests.contents import contents
-from tests.each import each
 from tests.model import lanes
 from tests.model.keyed_world import KeyedWorld
 from tests.model.world import Beginning, World
+from tests.tables import each_row
+from tests.variants import on_fakeredis
 from tests.verbs import SELECTED, VERBS, Again, Verb, check_all_tried
 from tests.verbs.scene import set_up
 from tests.verbs.verb import table
-from tests.ways import on_fakeredis
 
 pytestmark = on_fakeredis("each verb runs there")
 
@@ -80,7 +80,7 @@ def keyed(raw: Any) -> Beginning:
     return Beginning.of(KeyedWorld(raw))
 
 
-@each("verb", VERBS.values())
+@each_row("verb", VERBS.values())
 @pytest.mark.parametrize("backend", ["real"], indirect=True)
 def test_each_verb_minds_the_order_of_keys(verb: Verb, raw: Any) -> None:
     """In work, blocked and scheduled: a verb on chosen messages is tried on blocked ones, too."""

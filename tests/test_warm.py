@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.each import each
 from tests.servers.warm import Warm, WarmProcess
+from tests.tables import each_row
 
 PROGRAM = """
 import json, os, sys
@@ -29,7 +29,7 @@ print("täglich", file=sys.stderr)
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks at descriptors in /proc")
-@each(
+@each_row(
     ("end", "code"),
     [
         ("", 0),

@@ -16,7 +16,7 @@ from tests.behaviour.cases.restartable import Restartable
 from tests.behaviour.helpers import counts, fail
 from tests.cases import load
 from tests.conftest import Clock
-from tests.each import each_afresh
+from tests.tables import each_row_afresh
 
 BEHAVIOUR = {row["id"]: row for row in load("behaviour")}
 NOT_WANTED = ("N", "optional")
@@ -33,7 +33,7 @@ def policy_of(system: str, value: int | None) -> RedeliveryPolicy:
     return RedeliveryPolicy(max_redeliveries=value - 1)  # JetStream counts deliveries
 
 
-@each_afresh("row", load("attempts"))
+@each_row_afresh("row", load("attempts"))
 async def test_attempts(row: dict[str, Any], broker: Any, clock: Clock) -> None:
     if row["rq"].startswith("D: ValueError"):
         with pytest.raises(PolicyError):
@@ -70,7 +70,7 @@ def test_every_row_is_run_or_has_a_reason() -> None:
     assert not CASES.keys() & NOT_RUN.keys()
 
 
-@each_afresh("case", BEHAVIOUR)
+@each_row_afresh("case", BEHAVIOUR)
 def test_verdict(case: str) -> None:
     """What is not run is not wanted; what differs from its system says so in the words of its row."""
     verdict = BEHAVIOUR[case]["rq"]

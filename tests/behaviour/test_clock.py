@@ -8,7 +8,7 @@ import pytest
 
 from tests.behaviour.helpers import AT_ONCE, after, bodies, bury, counts, one
 from tests.conftest import Clock
-from tests.each import each_afresh
+from tests.tables import each_row_afresh
 
 HOUR = 3_600_000
 STEPS = pytest.mark.parametrize("step", [-HOUR, HOUR], ids=["back", "forth"])
@@ -39,7 +39,7 @@ async def test_births_stay_in_order(step: int, broker: Any, clock: Clock) -> Non
 
 
 @STEPS
-@each_afresh("verb", ["ack", "nack", "poison", "release", "extend"])
+@each_row_afresh("verb", ["ack", "nack", "poison", "release", "extend"])
 async def test_around_settling(verb: str, step: int, broker: Any, clock: Clock) -> None:
     """I11: the lease is judged when someone sweeps, so the holder's word counts until then."""
     queue = broker.queue("a", redelivery=after("5s"))

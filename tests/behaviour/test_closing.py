@@ -10,7 +10,7 @@ from rq_dlq.core.batches import by_hand
 from tests.behaviour.faults import connections_of, lose_calls, told_of
 from tests.behaviour.helpers import counts, one
 from tests.conftest import Clock
-from tests.ways import both_colours
+from tests.variants import both_colours
 
 pytestmark = both_colours("`close` is in the files `own.py`")
 

@@ -21,9 +21,9 @@ from tests.behaviour.nodes import JOINED, SlotClock
 from tests.colours import Awaited
 from tests.conftest import Clock
 from tests.contents import contents
-from tests.each import each_afresh
 from tests.servers import running, wait_until
 from tests.servers.clusters import one_node
+from tests.tables import each_row_afresh
 from tests.verbs import VERBS, Verb, ran_on
 from tests.verbs.scene import set_up
 
@@ -82,7 +82,7 @@ async def two(broker: Any, names: list[str]) -> tuple[Any, Any]:
     return queue, other
 
 
-@each_afresh(
+@each_row_afresh(
     ("names", "verb"),
     [
         *((APART, verb) for verb in VERBS.values()),
@@ -194,8 +194,8 @@ async def test_a_session_of_each_queue_alone_works(broker: Any) -> None:
     assert await counts(queue) == await counts(other) == {"ready": 1}
 
 
-@each_afresh("verb", ["move", "copy"])
-@each_afresh("place", ["ready", "dead"])
+@each_row_afresh("verb", ["move", "copy"])
+@each_row_afresh("place", ["ready", "dead"])
 async def test_a_move_across_nodes_is_refused(place: str, verb: str, broker: Any, raw: Any) -> None:
     queue, other = await two(broker, APART)
     if place == "dead":
@@ -275,7 +275,7 @@ async def test_a_session_through_a_shared_name(broker: Any) -> None:
         assert [await counts(queue) for queue in queues] == [{} if works else {"dead": 1}] * 2
 
 
-@each_afresh("name", ["orders.{shop}", "{shop}", "{shop}orders", "{}.orders", "{a}{b}.orders", "{a.b"])
+@each_row_afresh("name", ["orders.{shop}", "{shop}", "{shop}orders", "{}.orders", "{a}{b}.orders", "{a.b"])
 def test_braces_elsewhere(name: str) -> None:
     with pytest.raises(InvalidName, match="braces only around a hash tag in front"):
         rq_dlq.Broker("redis://localhost").queue(name)

@@ -16,8 +16,8 @@ from rq_dlq.client.key import Key
 from rq_dlq.client.policies import Policies
 from tests import colours_twin
 from tests.colours import PLAIN
-from tests.each import each_afresh
 from tests.needs import need
+from tests.tables import each_row_afresh
 
 TWINS = {
     "Broker": (rq_dlq.Broker, rq_dlq.asyncio.Broker),
@@ -70,7 +70,7 @@ def public(kind: type) -> set[str]:
     return {name for name in dir(kind) if not name.startswith("_")}
 
 
-@each_afresh("name", TWINS)
+@each_row_afresh("name", TWINS)
 def test_public_is_what_users_type(name: str) -> None:
     plain, awaiting = map(public, TWINS[name])
     assert awaiting == {*NAMES[name].split()}
@@ -105,7 +105,7 @@ def methods() -> list[Any]:
     ]
 
 
-@each_afresh("plain, awaiting", methods())
+@each_row_afresh("plain, awaiting", methods())
 def test_same_parameters(plain: Any, awaiting: Any) -> None:
     assert shape(plain) == shape(awaiting)
 
@@ -115,7 +115,7 @@ def shape(function: Any) -> list[tuple[str, Any, Any]]:
     return [(parameter.name, parameter.kind, parameter.default) for parameter in parameters]
 
 
-@each_afresh("plain, awaiting", methods())
+@each_row_afresh("plain, awaiting", methods())
 def test_one_awaits_where_the_other_blocks(plain: Any, awaiting: Any) -> None:
     assert not inspect.iscoroutinefunction(plain)
     does_no_io = awaiting.__name__ in PLAIN
@@ -128,14 +128,14 @@ def test_same_constructor() -> None:
         assert sorted(mine) == sorted(other)
 
 
-@each_afresh("made", colours_twin.pairs())
+@each_row_afresh("made", colours_twin.pairs())
 def test_blocking_files_are_made_from_the_awaiting_ones(made: Path) -> None:
     need("ruff", extra="lint")
     said = f"{made} differs from what it is made from: {colours_twin.REFRESH}"
     assert made.read_text() == colours_twin.blocking(colours_twin.pairs()[made]), said
 
 
-@each_afresh("made", colours_twin.pairs())
+@each_row_afresh("made", colours_twin.pairs())
 def test_nothing_of_the_other_colour_is_left(made: Path) -> None:
     text = made.read_text().partition("\n")[2].replace("`async def`", "")  # of handlers
     assert re.findall(r"(?i)\w*(?:async|await)\w*", text) == []

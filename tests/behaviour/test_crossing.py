@@ -21,8 +21,8 @@ import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import ConfigurationError, RedeliveryPolicy, errors
 from rq_dlq.values import forks
-from tests.each import each_afresh
 from tests.servers import wait_until
+from tests.tables import each_row_afresh
 
 
 class Order(msgspec.Struct):
@@ -47,7 +47,7 @@ POLICIES = [
 ]
 
 
-@each_afresh("policy", POLICIES)
+@each_row_afresh("policy", POLICIES)
 def test_policies_pickle(policy: RedeliveryPolicy) -> None:
     assert again(policy) == policy
     assert [again(policy).delay(n, 0) for n in range(1, 4)] == [policy.delay(n, 0) for n in range(1, 4)]
@@ -64,7 +64,7 @@ ARGUMENTS: dict[type[Exception], tuple[tuple[Any, ...], dict[str, Any]]] = {
 }
 
 
-@each_afresh("kind", PUBLIC_ERRORS)
+@each_row_afresh("kind", PUBLIC_ERRORS)
 def test_errors_pickle_with_what_they_say(kind: type[Exception]) -> None:
     """A handler may do its work in another process."""
     positional, named = ARGUMENTS.get(kind, (("why",), {}))

@@ -10,9 +10,9 @@ import pytest
 
 import rq_dlq.asyncio
 from tests.behaviour.faults import connections_of, lose, lose_calls, meanwhile
-from tests.each import each_afresh
 from tests.servers.counts import verb_of
-from tests.ways import both_colours
+from tests.tables import each_row_afresh
+from tests.variants import both_colours
 
 pytestmark = both_colours("what Ctrl-C cuts off in one colour is a cancellation in the other")
 
@@ -35,8 +35,8 @@ async def session(queue: Any) -> Any:
         yield
 
 
-@each_afresh("block", [delivery, session])
-@each_afresh("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+@each_row_afresh("block", [delivery, session])
+@each_row_afresh("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
 async def test_what_cuts_a_block_off_goes_on(broker: Any, block: Any, error: type[BaseException]) -> None:
     queue = broker.queue("a")
     await queue.send(1)
@@ -133,8 +133,8 @@ async def consumes(queue: Any) -> None:
             pass
 
 
-@each_afresh("take", [claims, consumes])
-@each_afresh("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+@each_row_afresh("take", [claims, consumes])
+@each_row_afresh("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
 async def test_a_claim_that_is_cut_off_gives_back_what_it_took(
     broker: Any, take: Any, error: type[BaseException]
 ) -> None:

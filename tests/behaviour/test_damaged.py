@@ -10,7 +10,7 @@ import pytest
 from rq_dlq import UnprocessableMessage
 from tests.behaviour.helpers import AT_ONCE, bodies, counts, one
 from tests.conftest import Clock
-from tests.each import each_afresh
+from tests.tables import each_row_afresh
 
 FLAGS = 7  # the place of the flags in a record; before it the birth, after it the expiry, headers, body
 
@@ -93,8 +93,8 @@ def look_at(message: Any) -> None:
             getattr(message, name, None)
 
 
-@each_afresh("name", DAMAGES)
-@each_afresh("expires", [False, True])
+@each_row_afresh("name", DAMAGES)
+@each_row_afresh("expires", [False, True])
 async def test_damaged_record(name: str, expires: bool, broker: Any, clock: Clock, raw: Any) -> None:
     queue = broker.queue("a", redelivery=AT_ONCE)
     options = {"ttl": "3650d"} if expires else {}
@@ -112,7 +112,7 @@ async def test_damaged_record(name: str, expires: bool, broker: Any, clock: Cloc
     assert await counts(queue) == {}
 
 
-@each_afresh("name", DAMAGES)
+@each_row_afresh("name", DAMAGES)
 async def test_record_damaged_while_it_is_held(name: str, broker: Any, clock: Clock, raw: Any) -> None:
     """A nack must not stumble over it either."""
     queue = broker.queue("a", redelivery=AT_ONCE)
@@ -128,7 +128,7 @@ async def test_record_damaged_while_it_is_held(name: str, broker: Any, clock: Cl
     assert await counts(queue) == {}
 
 
-@each_afresh("name", ["empty", "a byte", "only the birth"])
+@each_row_afresh("name", ["empty", "a byte", "only the birth"])
 async def test_the_priority_of_a_damaged_record(name: str, broker: Any, raw: Any) -> None:
     """It does not stop that of the others from being changed."""
     queue = broker.queue("a")
@@ -141,7 +141,7 @@ async def test_the_priority_of_a_damaged_record(name: str, broker: Any, raw: Any
     await queue.purge(all=True)
 
 
-@each_afresh("name", DAMAGES)
+@each_row_afresh("name", DAMAGES)
 async def test_damaged_dead_letter(name: str, broker: Any, clock: Clock, raw: Any) -> None:
     """It can be looked at and redriven, and does not hide the others."""
     queue = broker.queue("a", redelivery=AT_ONCE)
@@ -179,8 +179,8 @@ async def test_a_state_that_ends_in_nonsense_is_not_believed(broker: Any, raw: A
         assert (await queue.dlq.redrive(all=True)).counts.moved == 1
 
 
-@each_afresh("name", STATES_OF_NONSENSE)
-@each_afresh("part", ["ready", "scheduled", "dead"])
+@each_row_afresh("name", STATES_OF_NONSENSE)
+@each_row_afresh("part", ["ready", "scheduled", "dead"])
 async def test_state_of_nonsense(part: str, name: str, broker: Any, clock: Clock, raw: Any) -> None:
     """The message is not lost, and the queue goes on."""
     queue = broker.queue("a", redelivery=AT_ONCE)
@@ -291,8 +291,8 @@ VERBS: dict[str, tuple[list[str], Any, str]] = {
 }
 
 
-@each_afresh("ttl", [None, "3650d"])
-@each_afresh("case", [f"{verb} {place}" for verb in VERBS for place in VERBS[verb][0]])
+@each_row_afresh("ttl", [None, "3650d"])
+@each_row_afresh("case", [f"{verb} {place}" for verb in VERBS for place in VERBS[verb][0]])
 async def test_an_operators_verb_on_damaged_records(
     case: str, ttl: str | None, broker: Any, clock: Clock, raw: Any
 ) -> None:
@@ -319,7 +319,7 @@ async def test_an_operators_verb_on_damaged_records(
         assert await counts(drained) == {}
 
 
-@each_afresh("damage", [b"\xff\xfe\nm\nn", b"", b"\n\n\n", b"no list"])
+@each_row_afresh("damage", [b"\xff\xfe\nm\nn", b"", b"\n\n\n", b"no list"])
 async def test_what_is_leased_can_be_looked_at_beside_a_damaged_claim(
     broker: Any, raw: Any, damage: bytes
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.behaviour.helpers import AT_ONCE, after, bury, fail, one
 from tests.conftest import Clock
-from tests.each import each_afresh
+from tests.tables import each_row_afresh
 
 SIZED = (20, 59)  # the rounds after which a growth would show
 
@@ -67,7 +67,7 @@ async def test_deaths_and_redrives_are_bounded(broker: Any, clock: Clock, raw: A
     assert abs(sizes[-1][0] - sizes[0][0]) < 60
 
 
-@each_afresh("end", ["ack", "purge", "dead and purged", "dead and acked"])
+@each_row_afresh("end", ["ack", "purge", "dead and purged", "dead and acked"])
 async def test_nothing_is_left_behind(end: str, broker: Any, clock: Clock, raw: Any) -> None:
     """I13: no key, no field; but counters, and the settings that were declared."""
     queue = broker.queue("a", redelivery=AT_ONCE)
@@ -142,7 +142,7 @@ ENDS: dict[str, tuple[dict[str, Any], Any, int]] = {  # policies, what is done, 
 }
 
 
-@each_afresh("end", ENDS)
+@each_row_afresh("end", ENDS)
 async def test_no_verb_leaves_anything_behind(end: str, broker: Any, clock: Clock, raw: Any) -> None:
     """I13: neither here nor, but for what it was sent, in another queue."""
     said, act, there = ENDS[end]
@@ -161,7 +161,7 @@ async def test_no_verb_leaves_anything_behind(end: str, broker: Any, clock: Cloc
     assert stays(raw) == known | {b"rq:{b}:counters", b"rq:{b}:settings"}
 
 
-@each_afresh("circle", ["buried", "moved", "reordered", "paused", "configured"])
+@each_row_afresh("circle", ["buried", "moved", "reordered", "paused", "configured"])
 async def test_no_verb_makes_it_grow(circle: str, broker: Any, clock: Clock, raw: Any) -> None:
     """I13: but for the bounded history, and digits."""
     queue, other = broker.queue("a", redelivery=AT_ONCE), broker.queue("b")

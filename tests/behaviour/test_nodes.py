@@ -10,12 +10,12 @@ import pytest_asyncio
 
 import rq_dlq
 import rq_dlq.asyncio
+from tests.behaviour.batches.test_jobs import test_several_queues_commit_together  # noqa: F401
+from tests.behaviour.claiming.test_waiting import *  # noqa: F403
+from tests.behaviour.dead_letters.test_strategies import *  # noqa: F403
 from tests.behaviour.nodes import JOINED, SlotClock
-from tests.behaviour.test_jobs import test_several_queues_commit_together  # noqa: F401
-from tests.behaviour.test_settle import *  # noqa: F403
-from tests.behaviour.test_strategies import *  # noqa: F403
-from tests.behaviour.test_views import *  # noqa: F403
-from tests.behaviour.test_waiting import *  # noqa: F403
+from tests.behaviour.queues.test_views import *  # noqa: F403
+from tests.behaviour.settling.test_settle import *  # noqa: F403
 from tests.servers.clusters import Cluster, emptied
 
 del test_remove_and_move  # noqa: F821 - between queues that share no tag: refused here, see test_cluster.py

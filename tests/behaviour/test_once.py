@@ -13,10 +13,10 @@ from rq_dlq import BrokerUnavailable, KnownId, Message
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.jobs import jobs
 from rq_dlq.core.steps.senders import Senders
+from tests.behaviour.batches.test_jobs import commit, stage
 from tests.behaviour.faults import acked, change_talk, lose_calls, lose_replies, meanwhile
 from tests.behaviour.helpers import AT_ONCE, after, bury, counts, ids
-from tests.behaviour.test_jobs import commit, stage
-from tests.each import each_afresh
+from tests.tables import each_row_afresh
 
 SENDS = 200
 
@@ -69,7 +69,7 @@ async def test_a_batch_of_sends_is_one_batch(times: int, broker: Any, sync_broke
     assert (await queue.stats()).totals["sent"] == 1_300
 
 
-@each_afresh("done", [[0], [0, 1], [3], [1, 3]])
+@each_row_afresh("done", [[0], [0, 1], [3], [1, 3]])
 async def test_of_a_batch_that_was_done_in_part_the_rest_is_done(
     done: list[int], broker: Any, sync_broker: rq_dlq.Broker
 ) -> None:
@@ -232,7 +232,7 @@ BY_HAND: dict[str, Change] = {
 }
 
 
-@each_afresh("verb", BY_HAND)
+@each_row_afresh("verb", BY_HAND)
 async def test_a_repetition_says_how_many(verb: str, broker: Any) -> None:
     queue = broker.queue("a")
     await broker.queue("b").open()

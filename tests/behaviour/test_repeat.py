@@ -21,7 +21,7 @@ from tests.behaviour.faults import (
 )
 from tests.behaviour.helpers import AT_ONCE, after, bring_to, bury, counts, ids, one
 from tests.conftest import Clock
-from tests.each import each_afresh
+from tests.tables import each_row_afresh
 
 
 async def test_send_once(broker: Any) -> None:
@@ -123,7 +123,7 @@ async def test_ack_once(broker: Any) -> None:
     assert (await queue.stats()).totals["acked"] == 1
 
 
-@each_afresh("verb", ["ack", "nack", "poison", "release"])
+@each_row_afresh("verb", ["ack", "nack", "poison", "release"])
 async def test_a_settlement_of_unknown_outcome_said_again(verb: str, broker: Any) -> None:
     """I12: it was done, and so it is told; another verb is told that it is too late."""
     queue = broker.queue("a")
@@ -180,7 +180,7 @@ async def test_a_batch_of_unknown_outcome_said_again(broker: Any) -> None:
     assert (await queue.stats()).totals["acked"] == 600
 
 
-@each_afresh(
+@each_row_afresh(
     "verb, fate", [("ack", "acked"), ("nack", "redelivered"), ("poison", "dead"), ("release", "released")]
 )
 async def test_a_batch_of_which_a_part_was_settled_before(verb: str, fate: str, broker: Any) -> None:
@@ -339,8 +339,8 @@ async def refuse(broker: Any, *, connecting: bool = False) -> None:
     await change_talk(broker, lambda commands: commands, refused)
 
 
-@each_afresh("connecting", [False, True])
-@each_afresh("times", [0, 1])
+@each_row_afresh("connecting", [False, True])
+@each_row_afresh("times", [0, 1])
 async def test_who_is_refused_is_told_that_a_try_before_may_have_been_done(
     times: int, connecting: bool, broker: Any
 ) -> None:
@@ -423,8 +423,8 @@ async def test_prioritized_once(broker: Any) -> None:
     assert await ids(queue) == sent[3:] + sent[:3]
 
 
-@each_afresh("place", ["ready", "dead"])
-@each_afresh("consumed", [False, True])
+@each_row_afresh("place", ["ready", "dead"])
+@each_row_afresh("consumed", [False, True])
 async def test_moved_once(consumed: bool, place: str, broker: Any) -> None:
     """I12: told once in its history; and not again when it was consumed between the two tries."""
     queue, other = broker.queue("a"), broker.queue("b")

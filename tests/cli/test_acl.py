@@ -12,10 +12,10 @@ from rq_dlq._redis.roles import ROLES
 from rq_dlq.client.settings import version_of
 from tests import servers
 from tests.cli.conftest import ROOT, Shell
-from tests.each import each
 from tests.servers import Server, wait_until
 from tests.servers.acl import acl_file, reads_apart
 from tests.servers.warm import Warm
+from tests.tables import each_row
 
 APP = """
 import rq_dlq
@@ -44,7 +44,7 @@ def line(role: str) -> str:
     return (ROOT / "docs" / "acl" / f"{role}.acl").read_text().strip()
 
 
-@each("role", ROLES)
+@each_row("role", ROLES)
 def test_the_files_are_what_it_prints(role: str, tmp_path: Path) -> None:
     """Where not: `rq-dlq acl producer > docs/acl/producer.acl`, and so on."""
     assert Shell("", "rq", tmp_path)("acl", role).output == f"{line(role)}\n"
@@ -107,7 +107,7 @@ def test_a_server_that_does_not_answer_is_taken_for_a_new_one(tmp_path: Path) ->
     )
 
 
-@each(
+@each_row(
     ("words", "said"),
     [
         (["--redis-6", "--functions-only"], "Redis 6.2 has no functions: pass --redis-6 or --functions-only"),
@@ -143,7 +143,7 @@ def test_what_a_durability_asks_is_granted_with_it(tmp_path: Path) -> None:
         assert set(shell("acl", "producer", "--durability", durability).output.split()) - usual == {right}
 
 
-@each("words", [("producer", "--user", "joe +@all"), ("producer", "--queue", "a b"), ("god",)])
+@each_row("words", [("producer", "--user", "joe +@all"), ("producer", "--queue", "a b"), ("god",)])
 def test_wrong_words_are_usage_errors(words: tuple[str, ...], tmp_path: Path) -> None:
     Shell("", "rq", tmp_path)("acl", *words, code=2)
 

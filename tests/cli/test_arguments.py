@@ -9,10 +9,10 @@ import click
 import rq_dlq
 from rq_dlq.cli._arguments import with_options
 from tests.cli.conftest import Shell
-from tests.each import each
+from tests.tables import each_row
 
 
-@each(
+@each_row(
     ("line", "said"),
     [
         ("schedule add q n --every 1h --timezone UTC+1", '--timezone="…" goes with --cron="…"'),
@@ -34,7 +34,7 @@ def test_an_error_names_the_option(shell: Shell, broker: rq_dlq.Broker, line: st
     assert said in shell(*shlex.split(line), code=2).stderr
 
 
-@each(
+@each_row(
     ("text", "told"),
     [
         ("rate 0: at this rate", "--rate 0: at this rate"),

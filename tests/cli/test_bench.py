@@ -20,9 +20,9 @@ from rq_dlq.cli.bench import BUSY, limits
 from rq_dlq.cli.bench.figures import WORKERS, Figure
 from rq_dlq.cli.bench.view import show
 from tests.cli.conftest import Shell
-from tests.each import each
 from tests.servers import wait_until
 from tests.servers.clusters import Cluster
+from tests.tables import each_row
 
 QUICK = ("bench", "--seconds", "1", "--yes")
 
@@ -46,8 +46,8 @@ def test_it_measures_everything_and_leaves_nothing(shell: Shell, redis_socket: s
         assert ours(client) == set()
 
 
-@each("seconds", ["nan", "NaN", "-nan", "inf", "0", "3601", "soon"])
-@each("command", ["bench", "demo"])
+@each_row("seconds", ["nan", "NaN", "-nan", "inf", "0", "3601", "soon"])
+@each_row("command", ["bench", "demo"])
 def test_a_time_that_is_none_is_refused(command: str, seconds: str) -> None:
     told = CliRunner().invoke(main, [command, "--seconds", seconds])
     assert told.exit_code == 2
@@ -161,7 +161,7 @@ def test_bars_are_as_long_as_there_is_room(width: int, bar: int, capsys: pytest.
     assert "EVALSHA of an empty script" in text
 
 
-@each(
+@each_row(
     ("unit", "value", "limit", "share"),
     [("/s", 50, 100, 0.5), ("ms", 4, 1, 0.25), ("/s", 50, None, None), ("ms", 0, 1, None)],
 )

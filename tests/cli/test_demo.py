@@ -11,8 +11,8 @@ import redis
 from examples.demo.play import DISTINCT, MOST_DEAD
 from examples.demo.stage import read_flights
 from tests.cli.conftest import Shell
-from tests.each import each
 from tests.servers import wait_until
+from tests.tables import each_row
 
 
 @pytest.mark.slow  # CI runs the demo itself (tests/stranger.py), which fails if its sums do not add up
@@ -48,7 +48,7 @@ def test_the_sums_add_up_and_nothing_is_left(rows: int, shell: Shell, redis_sock
         assert text in stderr
 
 
-@each("rows", range(20, 1960, 97))
+@each_row("rows", range(20, 1960, 97))
 def test_each_scene_has_payments(rows: int) -> None:
     """A quarter of them, in the first outage more than have to die, in the second one enough to notice it."""
     owed = sum(flight.owed > 0 for flight in read_flights(rows))

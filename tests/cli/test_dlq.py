@@ -10,7 +10,7 @@ import redis
 import rq_dlq
 from rq_dlq.cli import _show
 from tests.cli.conftest import Shell
-from tests.each import each
+from tests.tables import each_row
 
 Die = Callable[..., list[str]]
 
@@ -31,7 +31,7 @@ def test_ls_says_whether_there_are_none_or_none_such(shell: Shell, broker: rq_dl
         assert "there are no such dead letters of orders" in shell("dlq", "ls", "orders", *words).stderr
 
 
-@each("words", [["--limit", "20"], ["--newest"], ["--where", "TRUE"], ["--group", "lapsed"]])
+@each_row("words", [["--limit", "20"], ["--newest"], ["--where", "TRUE"], ["--group", "lapsed"]])
 def test_ls_without_a_queue_takes_no_conditions(shell: Shell, words: list[str]) -> None:
     assert "need a QUEUE" in shell("dlq", "ls", *words, code=2).stderr
 

@@ -17,10 +17,10 @@ from rq_dlq.cli import main
 from rq_dlq.core.processes.processes import Reporter
 from rq_dlq.doctor import queues
 from tests.cli.conftest import Shell
-from tests.each import each
 from tests.servers import Server, free_port, online, replica_of, wait_until
 from tests.servers.acl import rules_of
 from tests.servers.clusters import cluster_ports
+from tests.tables import each_row
 
 CHECKS = [
     "server", "version", "role", "eviction", "persistence", "replicas", "min-replicas", "durability",
@@ -95,7 +95,7 @@ def test_what_is_closed_to_work_and_what_is_ignored(shell: Shell, broker: Broker
     assert "its dependency smtp is ignored, since the queue has no breaker" in explained
 
 
-@each("option, of", [("--dependency", "dependency"), ("--key", "key")])
+@each_row("option, of", [("--dependency", "dependency"), ("--key", "key")])
 def test_the_commands_for_what_is_closed_to_work(shell: Shell, broker: Broker, option: str, of: Any) -> None:
     """Each says, or does, what the advice promises."""
     orders = broker.queue("orders", breaker=Breaker())
@@ -116,7 +116,7 @@ def test_the_commands_for_what_is_closed_to_work(shell: Shell, broker: Broker, o
     assert len(orders.claim()) == 1
 
 
-@each(
+@each_row(
     "report, waiting, state",
     [
         (ConsumerReport(2, held=2, oldest=61.0), 0, "ok"),

@@ -14,13 +14,13 @@ from click.testing import CliRunner
 from rq_dlq import errors
 from rq_dlq.cli import main
 from rq_dlq.cli.error import PAGES
-from tests.each import each
 from tests.site import reference
+from tests.tables import each_row
 
 PARTS = re.compile(r"\n\nCause: \S.+?\.\n\nWhat to do: \S.+?\.(?:\n\n|$)", re.DOTALL)
 
 
-@each("name", PAGES)
+@each_row("name", PAGES)
 def test_each_error_has_a_page_with_its_cause_and_what_to_do(name: str) -> None:
     kind = getattr(errors, name)
     assert kind.__doc__ != kind.__base__.__doc__

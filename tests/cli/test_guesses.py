@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from rq_dlq.cli import main
 from rq_dlq.cli._guesses import COMMANDS, OPTIONS
-from tests.each import each
+from tests.tables import each_row
 
 GUESSES = [
     ("enqueue orders", "No such command 'enqueue': it is `rq-dlq send QUEUE`."),
@@ -57,7 +57,7 @@ GUESSES = [
 ]
 
 
-@each(("words", "said"), GUESSES)
+@each_row(("words", "said"), GUESSES)
 def test_a_guess_is_answered(words: str, said: str) -> None:
     result = CliRunner().invoke(main, words.split(), prog_name="rq-dlq")
     assert result.exit_code == 2
@@ -74,7 +74,7 @@ def found(words: list[str]) -> click.Command:
     return command
 
 
-@each("group", COMMANDS)
+@each_row("group", COMMANDS)
 def test_each_answer_is_a_command_and_no_guess_is(group: str) -> None:
     noun = main if group == "rq-dlq" else found([group])
     assert isinstance(noun, click.Group)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import rq_dlq
 from rq_dlq.cli import main, policy
 from tests.cli.conftest import Shell
-from tests.each import each
+from tests.tables import each_row
 
 DATA = Path(__file__).parents[2] / "examples"
 BROKER, ACTIVEMQ = str(DATA / "broker.xml"), str(DATA / "activemq.xml")
@@ -111,7 +111,7 @@ def test_a_name_that_is_a_queue_s_is_given_to_letters_too(
     assert broker.queue("DLQ").stats().ready == 1
 
 
-@each(
+@each_row(
     ("text", "said"),
     [
         ("", ":1: not XML: no element found"),

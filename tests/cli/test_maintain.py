@@ -10,8 +10,8 @@ from pathlib import Path
 import rq_dlq
 from rq_dlq._redis.loading import NO_FUNCTIONS
 from tests.cli.conftest import Shell
-from tests.each import each
 from tests.servers import wait_until
+from tests.tables import each_row
 
 
 def maintainers(shell: Shell) -> list[dict[str, object]]:
@@ -90,7 +90,7 @@ def test_queue_ls_says_who_maintains(shell: Shell, broker: rq_dlq.Broker) -> Non
         assert shell("queue", "ls", "-o", "json").stderr == ""
 
 
-@each(
+@each_row(
     ("words", "said"),
     [
         (["--roles", "reaper"], "there is no role 'reaper': choose from redelivery, expiry, retention"),

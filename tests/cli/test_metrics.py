@@ -15,8 +15,8 @@ from rq_dlq.cli._health import metrics_of
 from rq_dlq.telemetry.metrics import WorkerMetrics
 from tests.cli.conftest import Shell
 from tests.cli.test_worker import port_of
-from tests.each import each
 from tests.servers import free_port, wait_until
+from tests.tables import each_row
 from tests.telemetry.exposition import read
 from tests.telemetry.test_health import ask
 
@@ -85,8 +85,8 @@ def test_without_redis_it_fails_but_a_server_waits(shell: Shell, tmp_path: objec
         process.terminate()
 
 
-@each("command", ["metrics --listen", "maintain --health"])
-@each("address", [":9464", "host", "localhost:", "localhost:99999", "localhost:x"])
+@each_row("command", ["metrics --listen", "maintain --health"])
+@each_row("address", [":9464", "host", "localhost:", "localhost:99999", "localhost:x"])
 def test_an_address_that_is_none(shell: Shell, command: str, address: str) -> None:
     assert "is not an address: pass HOST:PORT" in shell(*command.split(), address, code=2).stderr
 

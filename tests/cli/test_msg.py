@@ -9,7 +9,7 @@ import pytest
 import rq_dlq
 from rq_dlq.policy import IndividualDeadLetterStrategy, SharedDeadLetterStrategy
 from tests.cli.conftest import Shell
-from tests.each import each
+from tests.tables import each_row
 
 Die = Callable[..., list[str]]
 
@@ -248,7 +248,7 @@ VERBS = ["cancel", "dead-letter", "expire", "deliver-now"]
 
 
 @pytest.mark.usefixtures("ids")
-@each("verb", VERBS)
+@each_row("verb", VERBS)
 def test_verbs_want_exactly_one_choice(shell: Shell, broker: rq_dlq.Broker, verb: str) -> None:
     for words in ([], ["one", "--all"], ["one", "--where", "TRUE"], ["--all", "--where", "TRUE"]):
         told = shell("msg", verb, "orders", *words, "--yes", code=2).stderr
@@ -256,7 +256,7 @@ def test_verbs_want_exactly_one_choice(shell: Shell, broker: rq_dlq.Broker, verb
     assert bodies(broker) == ["one", "two", "later"]
 
 
-@each(
+@each_row(
     ("words", "code", "said"),
     [
         (["ls", "nope"], 1, "there is no queue 'nope'"),

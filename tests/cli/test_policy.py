@@ -23,7 +23,7 @@ from rq_dlq.client import policies as policies_module
 from rq_dlq.errors import BrokerUnavailable
 from rq_dlq.policy import Entry, RedeliveryPolicy
 from tests.cli.conftest import Shell
-from tests.each import each
+from tests.tables import each_row
 
 DATA = Path(__file__).parents[2] / "examples"
 
@@ -67,7 +67,7 @@ def test_set_with_an_option_for_each_field(shell: Shell, broker: rq_dlq.Broker) 
     }
 
 
-@each(
+@each_row(
     ("words", "entry"),
     [
         (["--delays", "1s,10s, 1m"], Entry.of(redelivery={"delays": ["1s", "10s", "1m"]})),
@@ -122,7 +122,7 @@ def test_set_changes_only_what_is_named(shell: Shell, broker: rq_dlq.Broker) -> 
     assert not entries(broker)["orders"].pinned
 
 
-@each("field", ["rate", "max_in_flight", "per_key", "breaker", "results", "results_bytes"])
+@each_row("field", ["rate", "max_in_flight", "per_key", "breaker", "results", "results_bytes"])
 def test_none_turns_a_field_off(shell: Shell, field: str) -> None:
     """It would be a surprise if the limit of a wider pattern came back."""
     option = "--" + field.replace("_", "-")
@@ -156,7 +156,7 @@ def test_a_dry_run_sets_nothing(shell: Shell, broker: rq_dlq.Broker) -> None:
     assert entries(broker) == {}
 
 
-@each(
+@each_row(
     ("words", "said"),
     [
         ([], "pass either a PATTERN with options, or a --file"),
@@ -393,7 +393,7 @@ def test_an_outage_is_played_with_the_breaker_and_without(
     assert lines[3].split() == ["healthy", "messages", "that", "died", "0", "20"]
 
 
-@each(
+@each_row(
     "words, complaint",
     [
         ("--poisons 3", "--poisons is for an outage with a breaker"),

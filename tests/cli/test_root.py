@@ -21,7 +21,7 @@ from rq_dlq.cli import main
 from rq_dlq.cli._logs import ToStderr
 from rq_dlq.worker.logs import LogFormatter
 from tests.cli.conftest import Shell
-from tests.each import each
+from tests.tables import each_row
 
 
 def test_it_tells_its_version(shell: Shell) -> None:
@@ -58,7 +58,7 @@ def test_a_server_that_is_not_there_is_one_sentence_and_code_3(tmp_path: Path) -
     assert result.stderr.splitlines()[1:] == ["more: rq-dlq error BrokerUnavailable"]
 
 
-@each(
+@each_row(
     ("words", "env", "coloured"),
     [
         ((), {}, True),
@@ -67,7 +67,7 @@ def test_a_server_that_is_not_there_is_one_sentence_and_code_3(tmp_path: Path) -
         ((), {"TERM": "dumb"}, False),
     ],
 )
-@each("last", [False, True])
+@each_row("last", [False, True])
 def test_errors_have_colours_only_where_they_are_wanted(
     shell: Shell, words: tuple[str, ...], env: dict[str, str], *, coloured: bool, last: bool
 ) -> None:
@@ -92,7 +92,7 @@ def test_twice_verbose_shows_where_an_error_came_from(shell: Shell) -> None:
     assert "Traceback" in shell("-vv", "queue", "show", "a b", code=2).stderr
 
 
-@each("place", ["before", "after"])
+@each_row("place", ["before", "after"])
 def test_global_options_may_stand_anywhere(shell: Shell, place: str) -> None:
     words = ["queue", "ls"]
     words = ["-o", "json", *words] if place == "before" else [*words, "-o", "json"]
@@ -105,7 +105,7 @@ def test_the_environment_says_where_the_server_is(shell: Shell) -> None:
     assert '"name":"orders"' in result.stdout
 
 
-@each("words", [["nonsense"], ["queue", "show"], ["-o", "xml", "queue", "ls"]])
+@each_row("words", [["nonsense"], ["queue", "show"], ["-o", "xml", "queue", "ls"]])
 def test_what_makes_no_sense_is_code_2(shell: Shell, words: list[str]) -> None:
     shell(*words, code=2)
 
@@ -155,7 +155,7 @@ def test_a_command_closes_its_connections(shell: Shell, words: tuple[str, ...], 
     close.assert_called_once()
 
 
-@each(
+@each_row(
     "words",
     [
         ["queue", "ls", "\x1b[2J\u200b"],

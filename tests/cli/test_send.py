@@ -16,7 +16,7 @@ from rq_dlq.client import queue as queue_module
 from rq_dlq.errors import BrokerUnavailable
 from rq_dlq.values.failure import moment
 from tests.cli.conftest import Shell
-from tests.each import each
+from tests.tables import each_row
 
 
 def bodies(broker: rq_dlq.Broker, queue: str = "orders") -> list[Any]:
@@ -115,7 +115,7 @@ def test_times_with_and_without_a_zone(
     assert "has passed" in told
 
 
-@each(
+@each_row(
     "words",
     [
         ["orders", "--priority", "10"],

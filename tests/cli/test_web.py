@@ -13,8 +13,8 @@ import pytest
 import rq_dlq.asyncio
 from tests import servers
 from tests.cli.conftest import Shell
-from tests.each import each
 from tests.needs import need
+from tests.tables import each_row
 
 TOKEN = "a-token-that-nobody-guesses"  # noqa: S105 - of the tests
 
@@ -26,7 +26,7 @@ def _needed() -> None:
     need("starlette", "web")
 
 
-@each(
+@each_row(
     ("words", "says"),
     [
         (("--listen", "0.0.0.0:8080"), "the page needs a login: pass --token"),
@@ -51,8 +51,8 @@ def test_a_port_that_is_taken_is_told(shell: Shell) -> None:
     assert f"cannot listen on 127.0.0.1:{port}: Address already in use; choose another" in told
 
 
-@each("words", [(), ("--login-header", "x-user"), ("--host", "ops.example.com")])
-@each("value", ["", " \n"])
+@each_row("words", [(), ("--login-header", "x-user"), ("--host", "ops.example.com")])
+@each_row("value", ["", " \n"])
 def test_an_empty_variable_is_no_token(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], value: str
 ) -> None:
@@ -74,7 +74,7 @@ def test_without_the_extra_it_says_what_to_install(shell: Shell, monkeypatch: py
     assert "`rq-dlq web` needs the package uvicorn: pip install 'rq-dlq[web]'" in told
 
 
-@each(
+@each_row(
     ("words", "headers", "status", "writes"),
     [
         (("--read-only",), {}, 200, False),

@@ -19,9 +19,9 @@ from click.testing import CliRunner
 import rq_dlq
 from rq_dlq.cli import main
 from tests.cli.conftest import Shell
-from tests.each import each
 from tests.servers import Server, wait_until
 from tests.servers.started import Started
+from tests.tables import each_row
 from tests.telemetry.test_health import ask
 from tests.worker.test_processes import logged
 
@@ -249,7 +249,7 @@ def test_a_syntax_error_has_one_place(shell: Shell) -> None:
 
 
 @pytest.mark.usefixtures("imported_here")
-@each(
+@each_row(
     ("words", "said"),
     [
         (["nosuch:broker"], "there is no module 'nosuch'"),

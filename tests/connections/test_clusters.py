@@ -25,7 +25,7 @@ from tests.behaviour.stepping import alone
 from tests.colours import Awaited
 from tests.servers import wait_until
 from tests.servers.clusters import SETSLOT, Cluster, Migration, PlainClient, said
-from tests.ways import both_colours
+from tests.variants import both_colours
 
 pytestmark = both_colours("connections are given back and closed by the files `own.py`")
 

@@ -10,7 +10,7 @@ from redis import exceptions
 from rq_dlq import BrokerRefused, BrokerUnavailable, CrossSlot
 from rq_dlq._redis.blocking.link import replies_to
 from rq_dlq._redis.errors import Passing, code_of, named, refusal, unavailable
-from tests.each import each
+from tests.tables import each_row
 
 WRAPPED = "ERR Error running script (call to f_1): @user_script:5: @user_script: 5: -"
 SAID: list[tuple[str, type[Exception], str]] = [
@@ -34,8 +34,8 @@ SAID: list[tuple[str, type[Exception], str]] = [
 ]
 
 
-@each(("text", "kind", "advice"), SAID)
-@each("form", ["plain", "named", "wrapped"])
+@each_row(("text", "kind", "advice"), SAID)
+@each_row("form", ["plain", "named", "wrapped"])
 def test_what_a_server_says(form: str, text: str, kind: type[Exception], advice: str) -> None:
     """redis-py may have a class for it or not; before Redis 7 a script wraps what its commands are told."""
     error: Exception = exceptions.ResponseError(WRAPPED + text if form == "wrapped" else text)
@@ -44,7 +44,7 @@ def test_what_a_server_says(form: str, text: str, kind: type[Exception], advice:
     assert advice in str(told)
 
 
-@each(
+@each_row(
     ("text", "kind"),
     [
         ("MOVED 15495 127.0.0.1:7001", exceptions.MovedError),
@@ -82,7 +82,7 @@ def test_an_unknown_error_stays_as_it_is() -> None:
     assert named(error) is error
 
 
-@each(
+@each_row(
     ("error", "advice"),
     [
         (exceptions.ConnectionError("max number of clients reached"), "raise maxclients"),

@@ -12,10 +12,10 @@ from rq_dlq._redis.connection import socket_of
 from rq_dlq.core.steps.call import Call, Command, WrongReply
 from tests.behaviour.faults import change_talk
 from tests.behaviour.helpers import counts
-from tests.each import each
 from tests.model.world import World
+from tests.tables import each_row
+from tests.variants import both_colours
 from tests.verbs import VERBS, Verb
-from tests.ways import both_colours
 
 pytestmark = both_colours("connections are given back and closed by the files `own.py`")
 
@@ -23,7 +23,7 @@ OTHERS = [[1], [1, 1, 1], [], 5, b"OK", None]
 MORE = [b"", [b"a"], [b"a", b"b", b"c"], [None, None], [[b"a", [b"b"]]], [b"x"] * 11, [*range(11)]]
 
 
-@each(("name", "other"), zip("abcdef", OTHERS, strict=True))
+@each_row(("name", "other"), zip("abcdef", OTHERS, strict=True))
 @pytest.mark.parametrize("verb", ["claim", "ack", "nack", "extend"])
 @pytest.mark.parametrize("backend", ["real"], indirect=True)
 async def test_a_reply_to_another_call_is_a_lost_reply(verb: str, name: str, other: Any, broker: Any) -> None:
@@ -96,7 +96,7 @@ def check_its_reader(call: Call[Any] | Command[Any]) -> None:
 def test_what_a_script_cannot_have_replied(raw: Any) -> None:
     world = World(raw)
 
-    @each("verb", VERBS.values())
+    @each_row("verb", VERBS.values())
     def check(verb: Verb) -> None:
         check_its_reader(verb.call(world))
 
@@ -130,7 +130,7 @@ async def test_what_a_command_cannot_have_replied(broker: Any, monkeypatch: pyte
         check_its_reader(command)
 
 
-@each("other", [other for other in OTHERS if other != []])
+@each_row("other", [other for other in OTHERS if other != []])
 @pytest.mark.parametrize("backend", ["real"], indirect=True)
 async def test_a_command_is_repeated_like_a_script(broker: Any, other: Any) -> None:
     await broker.policies.set("a", redelivery=RedeliveryPolicy())

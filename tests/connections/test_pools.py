@@ -23,7 +23,7 @@ from rq_dlq._redis.connection import arguments
 from rq_dlq.core.settling import settle
 from tests.colours import Awaited
 from tests.connections.conftest import Opening
-from tests.connections.ways import Colour, Direct, ways
+from tests.connections.sources import Colour, Direct, ways
 from tests.servers import Server, free_port, wait_until
 from tests.servers.counts import WORDS
 from tests.servers.proxy import Commands, Fault, Proxy

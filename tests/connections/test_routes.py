@@ -10,7 +10,7 @@ from redis import exceptions
 
 from rq_dlq._redis.cluster import SLOTS, Cluster, Node, read_slots, route, slot_of
 from rq_dlq.errors import BrokerRefused
-from tests.each import each
+from tests.tables import each_row
 
 SEED, LEFT, RIGHT = Node("seed", 1), Node("left", 2), Node("right", 3)
 HALF = SLOTS // 2
@@ -94,7 +94,7 @@ def test_replies_are_in_order() -> None:
 TIME, LOAD, WAIT = (b"TIME",), (b"SCRIPT", b"LOAD", b"source"), (b"WAIT", 1, 100)
 
 
-@each(
+@each_row(
     ("commands", "said"),
     [
         ([TIME, get(A), TIME, get(B)], [(LEFT, [TIME, get(A)]), (RIGHT, [TIME, get(B)])]),
@@ -151,7 +151,7 @@ def test_a_slot_that_is_on_its_way() -> None:
     assert nodes.said == [(LEFT, [get(A)])]
 
 
-@each("host", ["", "left"])
+@each_row("host", ["", "left"])
 def test_a_node_without_an_address_is_the_one_that_was_asked(host: str) -> None:
     moved = exceptions.MovedError(f"{slot_of(A)} {host}:7")
     nodes = Nodes(lambda node, command: moved if (node, command[0]) == (LEFT, b"GET") else b"OK")
@@ -159,7 +159,7 @@ def test_a_node_without_an_address_is_the_one_that_was_asked(host: str) -> None:
     assert nodes.said[-1] == (Node("left", 7), [get(A)])
 
 
-@each("host", [b"", None, b"?", ""])
+@each_row("host", [b"", None, b"?", ""])
 def test_the_map_of_nodes_without_addresses(host: Any) -> None:
     owners = read_slots([[0, 1, [host, 6379, b"id"]], [3, 3, [host, 0, b"id"]]], LEFT)
     assert owners[:4] == (Node("left", 6379), Node("left", 6379), None, LEFT)
@@ -181,7 +181,7 @@ def test_nodes_that_send_each_other_on_without_end() -> None:
     assert len(nodes.said) < 10
 
 
-@each("refusal", [exceptions.TryAgainError("not yet"), exceptions.ResponseError("no")])
+@each_row("refusal", [exceptions.TryAgainError("not yet"), exceptions.ResponseError("no")])
 def test_other_errors_are_replies(refusal: Exception) -> None:
     nodes = Nodes(lambda _, command: refusal if command[0] == b"GET" else b"OK")
     assert nodes.run(get(A), TIME) == [refusal, b"OK"]

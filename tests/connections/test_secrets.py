@@ -21,11 +21,11 @@ from rq_dlq.cli import main
 from rq_dlq.cli._processes import worker_command
 from rq_dlq.errors import ConfigurationError, RqDlqError
 from tests.connections.conftest import Opening
-from tests.each import each
 from tests.servers import Server, free_port, wait_until
 from tests.servers.clusters import Cluster
 from tests.servers.sentinels import MASTER, Watched
 from tests.servers.started import Started
+from tests.tables import each_row
 
 NEEDLE = "n33dle"
 # What people put into URLs, percent-encoded or not.
@@ -67,7 +67,7 @@ URLS += [url.format(password) for url in WITH_PARAMETER for password in PASSWORD
 IMPATIENT = Retries(attempts=2, seconds=0.01)
 
 
-@each("url", URLS)
+@each_row("url", URLS)
 def test_masked(url: str) -> None:
     assert NEEDLE not in masked(url)
 
@@ -77,7 +77,7 @@ def test_a_password_that_looks_like_a_parameter_is_masked() -> None:
     assert NEEDLE not in masked(f"redis://user:{NEEDLE}{odd}@host:1/0?{odd}")
 
 
-@each(
+@each_row(
     ("url", "shown"),
     [
         ("redis://localhost:6379/0", "redis://localhost:6379/0"),
@@ -139,7 +139,7 @@ async def said_about(url: str, opened: Opening, said: Said) -> None:
         logging.getLogger("rq_dlq").warning("cannot go on", exc_info=raised.value)
 
 
-@each("url", [url.format(NEEDLE) for url in (*WITH_ACCOUNT, *WITH_PARAMETER)])
+@each_row("url", [url.format(NEEDLE) for url in (*WITH_ACCOUNT, *WITH_PARAMETER)])
 async def test_servers_that_cannot_be_reached(url: str, opened: Opening, said: Said) -> None:
     if url.startswith(("redis:/me", "me:", "http:")):  # no URL, so there is no broker
         with pytest.raises(ConfigurationError) as raised:
@@ -209,8 +209,8 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-@each("command", COMMANDS)
-@each("works", [True, False])
+@each_row("command", COMMANDS)
+@each_row("works", [True, False])
 def test_the_command_line(command: list[str], works: bool, server: Server, said: Said) -> None:
     password = NEEDLE if works else f"x{NEEDLE}"
     for url in (f"redis://:{password}@127.0.0.1:{server.port}/0", f"redis://me:{NEEDLE}@127.0.0.1:1"):

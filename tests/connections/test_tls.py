@@ -16,12 +16,12 @@ from rq_dlq import BrokerUnavailable
 from rq_dlq._redis.connection import socket_of
 from rq_dlq._redis.errors import unavailable
 from tests.connections.conftest import Opening
-from tests.each import each
 from tests.needs import needs
 from tests.servers import Server, free_port
 from tests.servers.certificates import Certificate
 from tests.servers.clusters import Cluster
 from tests.servers.sentinels import Watched
+from tests.tables import each_row
 
 pytestmark = needs("openssl", "tls")
 
@@ -92,7 +92,7 @@ async def test_a_file_that_is_not_there(opened: Opening, server: Server) -> None
             await broker.queues()
 
 
-@each(
+@each_row(
     ("url", "said", "told"),
     [
         (

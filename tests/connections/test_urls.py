@@ -13,9 +13,9 @@ import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq._redis.pools import AWAITING, BLOCKING, SOCKET_TIMEOUT, Colour, pool_at, pool_of
 from rq_dlq.errors import ConfigurationError, InvalidName
-from tests.each import each
+from tests.tables import each_row
 
-COLOURS = each("colour", [BLOCKING, AWAITING])
+COLOURS = each_row("colour", [BLOCKING, AWAITING])
 
 
 def settings(url: str, colour: Colour) -> dict[str, Any]:
@@ -42,7 +42,7 @@ _SAID = {
 
 
 @COLOURS
-@each(
+@each_row(
     ("url", "said"),
     [
         ("redis://localhost", {"host": "localhost"}),
@@ -62,7 +62,7 @@ def test_what_a_url_says(url: str, said: dict[str, Any], colour: Colour) -> None
 
 
 @COLOURS
-@each(("scheme", "tls"), [("valkey", False), ("valkeys", True)])
+@each_row(("scheme", "tls"), [("valkey", False), ("valkeys", True)])
 def test_valkey_s_schemes_are_those_of_redis(scheme: str, tls: bool, colour: Colour) -> None:
     rq_dlq.Broker(f"{scheme}://h").close()
     assert pool_of(f"{scheme}+sentinel://one/orders", colour).service_name == "orders"
@@ -71,8 +71,8 @@ def test_valkey_s_schemes_are_those_of_redis(scheme: str, tls: bool, colour: Col
 
 
 @COLOURS
-@each("account", ["", "me:s3cret@"])
-@each(
+@each_row("account", ["", "me:s3cret@"])
+@each_row(
     ("said", "why"),
     [
         ("ssl_cert_reqs=CERT_NONE", "(ssl_cert_reqs must be none, optional or required)"),
@@ -90,9 +90,9 @@ def test_the_parameter_is_blamed_and_not_the_password(
     assert "s3cret" not in str(told.value)
 
 
-@each("given", ["", " ", "\n"])
-@each("by", ["the program", "RQ_DLQ_URL"])
-@each("kind", [rq_dlq.Broker, rq_dlq.asyncio.Broker])
+@each_row("given", ["", " ", "\n"])
+@each_row("by", ["the program", "RQ_DLQ_URL"])
+@each_row("kind", [rq_dlq.Broker, rq_dlq.asyncio.Broker])
 def test_an_empty_url_is_a_mistake(given: str, by: str, kind: Any) -> None:
     """A secret that was not filled in: each pod would have a private server."""
     with pytest.MonkeyPatch.context() as patch:
@@ -151,13 +151,13 @@ def test_nothing_is_tried_twice_without_our_knowledge(colour: Colour) -> None:
 
 
 @COLOURS
-@each(("said", "meant"), [("", SOCKET_TIMEOUT), ("?socket_timeout=9", 9), ("?socket_timeout=0.1", 2)])
+@each_row(("said", "meant"), [("", SOCKET_TIMEOUT), ("?socket_timeout=9", 9), ("?socket_timeout=0.1", 2)])
 def test_what_blocks_on_purpose_is_no_dead_server(said: str, meant: float, colour: Colour) -> None:
     assert pool_of(f"redis://h{said}", colour).connection_kwargs["socket_timeout"] == meant
 
 
 @COLOURS
-@each(
+@each_row(
     "url",
     [
         "http://h", "h:6379", "", "redis://h:port", "redis://h:99999", "redis://h?db=x", "redis://h?nonsense=1",
@@ -171,7 +171,7 @@ def test_urls_that_say_nothing(url: str, colour: Colour) -> None:
 
 
 @COLOURS
-@each(
+@each_row(
     "url",
     [
         "redis://h/abc", "redis://h/1/0", "rediss://h/-1", "redis://h//1", "redis://h/+1", "redis://h/%31",
@@ -186,8 +186,8 @@ def test_a_database_is_a_number(url: str, colour: Colour) -> None:
 
 
 @COLOURS
-@each("host", ["a..b", ".redis.svc", "a" * 64, "\udcff"])
-@each("url", ["redis://{}", "rediss://me:secret@{}:1/0", "redis+sentinel://h,{}:1/orders"])
+@each_row("host", ["a..b", ".redis.svc", "a" * 64, "\udcff"])
+@each_row("url", ["redis://{}", "rediss://me:secret@{}:1/0", "redis+sentinel://h,{}:1/orders"])
 def test_a_host_that_cannot_be_looked_up(url: str, host: str, colour: Colour) -> None:
     """As where a variable in its name was empty."""
     with pytest.raises(ConfigurationError, match="in its host a part between dots is empty") as told:
@@ -196,9 +196,9 @@ def test_a_host_that_cannot_be_looked_up(url: str, host: str, colour: Colour) ->
 
 
 @COLOURS
-@each("scheme", ["redis", "rediss", "redis+sentinel", "unix"])
-@each("password", ["12{}34", "12/{}34", "se{}cret", "se{}", "{}cret", "a{}b=c&d"])
-@each(("mark", "encoded"), [("?", "%3F"), ("#", "%23"), ("/", "%2F")])
+@each_row("scheme", ["redis", "rediss", "redis+sentinel", "unix"])
+@each_row("password", ["12{}34", "12/{}34", "se{}cret", "se{}", "{}cret", "a{}b=c&d"])
+@each_row(("mark", "encoded"), [("?", "%3F"), ("#", "%23"), ("/", "%2F")])
 def test_a_mark_in_a_password_does_not_end_it(
     mark: str, encoded: str, password: str, scheme: str, colour: Colour
 ) -> None:
@@ -215,20 +215,20 @@ def test_a_mark_in_a_password_does_not_end_it(
 
 
 @COLOURS
-@each("url", ["redis://h/0#x", "redis://h#", "unix:///r#1.sock", "redis://h?client_name=a#b"])
+@each_row("url", ["redis://h/0#x", "redis://h#", "unix:///r#1.sock", "redis://h?client_name=a#b"])
 def test_nothing_is_dropped_in_silence(url: str, colour: Colour) -> None:
     with pytest.raises(ConfigurationError, match="write # as %23"):
         pool_of(url, colour)
 
 
 @COLOURS
-@each("url", ["redis://h?client_name=a@b", "redis://h/2?db=2&client_name=a?b@c", "unix:///a@b.sock"])
+@each_row("url", ["redis://h?client_name=a@b", "redis://h/2?db=2&client_name=a?b@c", "unix:///a@b.sock"])
 def test_an_at_elsewhere_is_no_password(url: str, colour: Colour) -> None:
     pool_of(url, colour)
 
 
 @COLOURS
-@each(
+@each_row(
     ("url", "database"),
     [
         ("redis://h", None), ("redis://h/", None), ("redis://h/2", 2), ("redis://h/2/", 2),
@@ -240,7 +240,7 @@ def test_databases(url: str, database: int | None, colour: Colour) -> None:
 
 
 @COLOURS
-@each(
+@each_row(
     ("said", "allowed"),
     [
         ("socket_timeout=nan", "socket_timeout must be seconds, from 0.001 to a day"),
@@ -265,7 +265,7 @@ def test_databases(url: str, database: int | None, colour: Colour) -> None:
         ("credential_provider=x", "credential_provider cannot be in a URL"),
     ],
 )
-@each("url", ["redis://h/0", "redis+sentinel://h/orders"])
+@each_row("url", ["redis://h/0", "redis+sentinel://h/orders"])
 def test_options_that_no_connection_can_use(url: str, said: str, allowed: str, colour: Colour) -> None:
     with pytest.raises(ConfigurationError, match="is not a Redis URL") as told:
         pool_of(f"{url}?{said}", colour)

@@ -11,8 +11,8 @@ from redis import exceptions
 
 from rq_dlq._redis.blocking.link import NUDGES, replies_to
 from tests.connections.conftest import Opening
-from tests.each import each
 from tests.servers import Server, free_port
+from tests.tables import each_row
 
 TICK = 1.0  # seconds, by hz 1
 WAIT = 0.11
@@ -70,9 +70,9 @@ class Scripted:
         return reply
 
 
-@each("last", [b"PONG", REFUSED])
-@each("nudges", range(len(NUDGES) + 1))
-@each("reply", [None, [b"a", b"1"], exceptions.ResponseError("UNBLOCKED")])
+@each_row("last", [b"PONG", REFUSED])
+@each_row("nudges", range(len(NUDGES) + 1))
+@each_row("reply", [None, [b"a", b"1"], exceptions.ResponseError("UNBLOCKED")])
 def test_each_nudge_has_a_reply(reply: Any, nudges: int, last: Any) -> None:
     connection = Scripted(*[SILENCE] * nudges, reply, *[last] * nudges)
     (read,) = replies_to(connection, [BLPOP])

@@ -20,8 +20,13 @@ from tests import matrix
 ROOT = Path(__file__).parents[2]
 SERIES = ("5.0.0", "5.*", "6.*", "7.*", "8.*")
 """The oldest that is promised, and the newest of each major version."""
-NAMES = ("claim", "cluster", "crossing", "repeat", "send", "session_faults", "settle", "waiting")
-TESTS = ["tests/connections", *(f"tests/behaviour/test_{name}.py" for name in NAMES)]
+SUBJECTS = ("claiming", "sending", "sessions", "settling")
+WHOLE = ("cluster", "crossing", "repeat")
+TESTS = [
+    "tests/connections",
+    *(f"tests/behaviour/{name}" for name in SUBJECTS),
+    *(f"tests/behaviour/test_{name}.py" for name in WHOLE),
+]
 # fakeredis goes with the newest redis-py only, and what older ones leave open or deprecate is not our affair.
 OPTIONS = [
     "-q",

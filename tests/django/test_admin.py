@@ -13,7 +13,7 @@ from django.apps import apps
 from django.test import AsyncRequestFactory, Client, override_settings
 
 from rq_dlq import Broker, RedeliveryPolicy
-from tests.each import each
+from tests.tables import each_row
 
 PAGE = "/admin/rq_dlq/queues/"
 RIGHTS = {"nobody": (), "reader": ("view_queues",), "operator": ("view_queues", "change_queues")}
@@ -65,7 +65,7 @@ def test_who_is_not_logged_in_is_sent_to_the_login(letters: Broker) -> None:
         assert client.post(f"{PAGE}queue/pause?name=orders").status_code == 302
 
 
-@each("inner", ["", "queue?name=orders", "static/app.js", "live?page=overview", "login"])
+@each_row("inner", ["", "queue?name=orders", "static/app.js", "live?page=overview", "login"])
 def test_staff_without_the_permission_see_nothing(inner: str, letters: Broker) -> None:
     del letters
     assert of("nobody").get(PAGE + inner).status_code == 403

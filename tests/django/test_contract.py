@@ -29,7 +29,7 @@ from tests.conftest import Clock
 from tests.django import api
 from tests.django.api import TaskResultStatus
 from tests.django.test_backend import TASKS, TWICE, heard, samples, serving
-from tests.each import each
+from tests.tables import each_row
 
 __all__ = ["samples"]
 REFRESHED = ("status", "errors", "enqueued_at", "started_at", "finished_at", "last_attempted_at")
@@ -61,7 +61,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@each("what", CALLS)
+@each_row("what", CALLS)
 def test_what_enqueue_returns_is_what_get_result_finds(what: str, samples: ModuleType) -> None:
     result = CALLS[what](samples)
     assert (result.status, result.is_finished, result.attempts) == (TaskResultStatus.READY, False, 0)
@@ -95,7 +95,7 @@ def test_a_refresh_brings_all_that_has_changed(samples: ModuleType, project: Bro
         assert (one.attempts, one.return_value) == (1, 2)
 
 
-@each("value", [None, False, 0, "", [], {"a": [1, None]}, "ä" * 1_000])
+@each_row("value", [None, False, 0, "", [], {"a": [1, None]}, "ä" * 1_000])
 def test_any_json_comes_back(value: object, samples: ModuleType, project: Broker) -> None:
     result = samples.give.enqueue(value)
     project.run(burst=True)
@@ -111,7 +111,7 @@ ERRORS = {
 }
 
 
-@each("kind", ERRORS)
+@each_row("kind", ERRORS)
 def test_a_call_that_raises_has_failed(
     kind: str, once: ModuleType, project: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -202,7 +202,7 @@ def test_calls_run_in_the_order_of_their_priorities(samples: ModuleType, project
     assert samples.ran == [100, 50, 10, 2, 0, -2, -50, -100]
 
 
-@each("path, error", [("tests.django.samples.plain", SuspiciousOperation), ("no.such.task", ImportError)])
+@each_row("path, error", [("tests.django.samples.plain", SuspiciousOperation), ("no.such.task", ImportError)])
 def test_only_a_task_is_run(path: str, error: type[Exception], once: ModuleType, project: Broker) -> None:
     result = once.give.enqueue(1)
     (delivery,) = project.queue("default").claim()
@@ -312,7 +312,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-@each("what", WRONG)
+@each_row("what", WRONG)
 def test_the_check_names_what_is_wrong(what: str, samples: ModuleType) -> None:
     del samples
     change, number, words = WRONG[what]

@@ -15,7 +15,7 @@ import rq_dlq.django
 from rq_dlq import Broker, InvalidInput, InvalidMessage, Message
 from rq_dlq.django.sending import Broker as ProjectBroker
 from rq_dlq.doctor import examine
-from tests.each import each
+from tests.tables import each_row
 
 NOWHERE = ProjectBroker("unix:///nowhere", patience="0s")
 
@@ -127,7 +127,7 @@ REFUSED = {
 }
 
 
-@each("what", REFUSED)
+@each_row("what", REFUSED)
 def test_what_is_wrong_is_refused_in_the_transaction(what: str, project: ProjectBroker) -> None:
     orders = project.queue("orders")
     with transaction.atomic(), pytest.raises(InvalidInput):

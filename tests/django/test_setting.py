@@ -13,7 +13,7 @@ from django.test import override_settings
 import rq_dlq.django
 from rq_dlq import ConfigurationError
 from rq_dlq.django.setting import of_broker
-from tests.each import each
+from tests.tables import each_row
 
 pytestmark = pytest.mark.usefixtures("_shop")
 WRONG = {
@@ -29,7 +29,7 @@ WRONG = {
 }
 
 
-@each("what", WRONG)
+@each_row("what", WRONG)
 def test_what_is_wrong_is_answered(what: str) -> None:
     given, answer = WRONG[what]
     with override_settings(RQ_DLQ=given):

@@ -14,7 +14,7 @@ from rq_dlq.values.message import Received, Row
 from tests.behaviour.helpers import AT_ONCE, bodies, bury, counts, ids, one
 from tests.behaviour.stepping import alone
 from tests.conftest import Clock
-from tests.each import each_afresh
+from tests.tables import each_row_afresh
 
 HERE = "rq:{a}:"
 CODEC: Codec[Any] = Codec(Any, 1 << 20)
@@ -24,7 +24,7 @@ LATER = {
     "record": lambda record, state: (record[:7] + b"\x0f>=1.4 " + record[8:], state),
     "both": lambda record, state: (record[:7] + b"\x0f>=1.4 x", b">=1.4 " + (state or b"x -y z")),
 }
-forms = each_afresh("form", LATER)
+forms = each_row_afresh("form", LATER)
 
 
 class Rewritten:
@@ -52,7 +52,7 @@ class Rewritten:
             self._raw.hset(f"{HERE}states", self._name, state)
 
 
-@each_afresh(("before", "form"), product(["fresh", "tried", "mortal", "mortal, tried"], LATER))
+@each_row_afresh(("before", "form"), product(["fresh", "tried", "mortal", "mortal, tried"], LATER))
 async def test_it_is_not_handed_out_and_in_nobodys_way(
     before: str, form: str, broker: Any, clock: Clock, raw: Any
 ) -> None:
@@ -195,7 +195,7 @@ VERBS: dict[str, tuple[list[str], Any]] = {
 }
 
 
-@each_afresh(
+@each_row_afresh(
     ("verb", "place", "chosen", "form"),
     [
         (verb, place, chosen, form)
@@ -223,7 +223,7 @@ async def test_an_operators_verb_leaves_it_alone(
     raw.flushall()  # what was put off is not where its state says, which the audit does not know
 
 
-@each_afresh(
+@each_row_afresh(
     ("verb", "place"),
     [("redrive", "dead"), ("purge", "dead"), ("purge", "scheduled"), ("retire", "dead")],
 )

@@ -21,24 +21,26 @@ NOT_MODELLED = {
     "set_policy": "the map of policies is not a key of the queue, and no other script reads it",
     **dict.fromkeys(
         ("start_redrive", "step_redrive", "offer_redrive", "steer_redrive", "undo_redrive"),
-        "it does what redrive does, and behaviour/test_redrives has its counts; T4",
+        "it does what redrive does, and behaviour/redrive/test_redrives has its counts; T4",
     ),
     **dict.fromkeys(
         ("open_gather", "send_children", "close_gather", "carry_gather", "cancel_gather"),
         "of gathers, which have a model of their own: model/test_gathers",
     ),
-    "renumber": "it is of queues of 0.1.0: model/unseen/test_renumber, also cut off",
-    "delete": "nothing is left to compare, and behaviour/test_delete looks at the keys",
-    **dict.fromkeys(("due", "schedule"), "the client works out its ticks: behaviour/test_schedules"),
+    "renumber": "it is of queues of 0.1.0: model/survived_mutants/test_renumber, also cut off",
+    "delete": "nothing is left to compare, and behaviour/queues/test_delete looks at the keys",
+    **dict.fromkeys(
+        ("due", "schedule"), "the client works out its ticks: behaviour/schedules/test_schedules"
+    ),
     "limit_lane": "of no message, but who is let in by it: model/lanes.py, also cut off",
-    "mute": "of no message: behaviour/test_muting",
+    "mute": "of no message: behaviour/dead_letters/test_muting",
     "probe_lane": "model/lanes.py, with keys and without, and cut off",
     "pause_lane": "model/lanes.py, with keys and without, and cut off",
     "restore": "it adds dead messages from outside, and cli/test_exports compares them with those exported",
     "browse": "after each step it reads all of the queue, to compare it with the model",
-    "progress": "it writes a word that no script reads: behaviour/test_progress",
-    "result": "it changes nothing: behaviour/test_results",
-    "scan": "it changes nothing, and behaviour/test_scan compares it with browse",
+    "progress": "it writes a word that no script reads: behaviour/settling/test_progress",
+    "result": "it changes nothing: behaviour/results/test_results",
+    "scan": "it changes nothing, and behaviour/pages/test_scan compares it with browse",
     "stats": "it changes nothing, and is compared with the audit in the behaviour tests",
 }
 

@@ -27,7 +27,6 @@ from rq_dlq.telemetry._queues import Reading, families
 from rq_dlq.values.failure import moment
 from rq_dlq.values.process import OutboxReport, ProcessReport
 from tests.conftest import Clock
-from tests.each import each
 from tests.outbox.databases import (
     Database,
     Life,
@@ -40,6 +39,7 @@ from tests.outbox.databases import (
     write,
 )
 from tests.servers import wait_until
+from tests.tables import each_row
 
 EXPECTED = {"a": [0, 1, 3], "b": [2, 4]}
 
@@ -446,7 +446,7 @@ def test_a_row_committed_first_is_sent_first(sync_broker: Broker, sqlite: Databa
     assert taken(queue) == [*range(2_000)]
 
 
-@each(
+@each_row(
     "ago, outbox, stopping, said",
     [
         (5, OutboxReport("shop"), False, ""),

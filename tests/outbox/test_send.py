@@ -18,8 +18,8 @@ from rq_dlq.errors import ConfigurationError, InvalidMessage, MessageTooLarge
 from rq_dlq.outbox import Outbox
 from rq_dlq.values.failure import moment
 from tests.conftest import Clock
-from tests.each import each
 from tests.outbox.databases import Database, relayed, taken, write
+from tests.tables import each_row
 
 
 def test_a_message_follows_its_transaction(sync_broker: rq_dlq.Broker, database: Database) -> None:
@@ -140,7 +140,7 @@ def test_a_task_is_sent_with_its_arguments(sync_broker: rq_dlq.Broker, sqlite: D
     assert taken(sync_broker.queue("welcome")) == [{"user": 7}, {"user": 8, "lang": "de"}]
 
 
-@each(
+@each_row(
     "body, options, refused",
     [
         (object(), {}, (InvalidMessage, "cannot be encoded")),

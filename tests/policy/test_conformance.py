@@ -14,7 +14,7 @@ import pytest
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import RedeliveryPolicy
 from tests.cases import load
-from tests.each import each
+from tests.tables import each_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -68,7 +68,7 @@ def native(initial: int, multiplier: float, longest: int | None, factor: float) 
     )
 
 
-@each("row", rows("artemis_delay"))
+@each_row("row", rows("artemis_delay"))
 def test_artemis_delay(row: Row) -> None:
     n, r = row["attempt"], draw(row)
     if refused(row):
@@ -87,7 +87,7 @@ def test_artemis_delay(row: Row) -> None:
         assert row["rq"] in {"S", "P"}
 
 
-@each("row", rows("artemis_validate"))
+@each_row("row", rows("artemis_validate"))
 def test_artemis_validate(row: Row) -> None:
     settings = {row["setting"]: row["value"]}
     if row["expect"] == "error" or refused(row):
@@ -97,7 +97,7 @@ def test_artemis_validate(row: Row) -> None:
         assert RedeliveryPolicy.artemis(**settings).collision_avoidance == row["value"]
 
 
-@each("row", rows("artemis_jitter_stat"))
+@each_row("row", rows("artemis_jitter_stat"))
 def test_artemis_jitter(row: Row) -> None:
     def waits(policy: RedeliveryPolicy) -> tuple[int, int, float]:
         drawn = [policy.delay_ms(row["attempt"], r) for r in DRAWS]
@@ -135,7 +135,7 @@ def like_activemq(row: Row, initial: int) -> RedeliveryPolicy:
     return native(initial, row["m"] if row["exp"] else 1, longest, row.get("f", 0))
 
 
-@each("row", rows("classic_next"))
+@each_row("row", rows("classic_next"))
 def test_classic_next(row: Row) -> None:
     if refused(row):
         fails(lambda: activemq(row).delay_ms(2, draw(row), previous=row["prev"]))
@@ -154,7 +154,7 @@ def test_classic_next(row: Row) -> None:
         assert row["rq"] == "P"
 
 
-@each("row", rows("classic_schedule"))
+@each_row("row", rows("classic_schedule"))
 def test_classic_schedule(row: Row) -> None:
     assert [activemq(row).delay_ms(n) for n in row["n"]] == row["expect"]
     previous = None
@@ -168,7 +168,7 @@ def test_classic_schedule(row: Row) -> None:
         assert row["rq"] == "P"
 
 
-@each("row", rows("classic_jitter_stat"))
+@each_row("row", rows("classic_jitter_stat"))
 def test_classic_jitter(row: Row) -> None:
     def bounds(waits: Iterable[int]) -> tuple[float, float]:
         shares = [wait / row["nominal"] for wait in waits]
@@ -206,7 +206,7 @@ def with_limit(row: Row) -> RedeliveryPolicy:
     return RedeliveryPolicy(max_redeliveries=row["value"] - 1)
 
 
-@each("row", rows("attempts"))
+@each_row("row", rows("attempts"))
 def test_attempts(row: Row) -> None:
     if refused(row):
         fails(lambda: with_limit(row))
@@ -216,7 +216,7 @@ def test_attempts(row: Row) -> None:
     assert deliveries(RedeliveryPolicy(max_redeliveries=row["deliveries"] - 1)) == row["deliveries"]
 
 
-@each("limit", [None, -1])
+@each_row("limit", [None, -1])
 def test_unlimited_attempts(limit: int | None) -> None:
     assert deliveries(RedeliveryPolicy(max_redeliveries=limit)) == float("inf")
     assert deliveries(RedeliveryPolicy.artemis(**{"max-delivery-attempts": limit})) == float("inf")
@@ -224,7 +224,7 @@ def test_unlimited_attempts(limit: int | None) -> None:
     assert deliveries(RedeliveryPolicy.jetstream(max_deliver=limit)) == float("inf")
 
 
-@each("row", rows("rq_delay"))
+@each_row("row", rows("rq_delay"))
 def test_rq_delay(row: Row) -> None:
     policy = native(row["initial"], row["mult"], row["max"], row["jitter"])
     assert policy.delay_ms(row["n"], row["r"]) == row["expect"]

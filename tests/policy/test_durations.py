@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from rq_dlq.errors import InvalidDuration, InvalidInput
 from rq_dlq.values.durations import TEN_YEARS, human, milliseconds
-from tests.each import each
+from tests.tables import each_row
 
 WHOLE = st.integers(0, TEN_YEARS)
 
 
-@each(
+@each_row(
     "value, expected",
     [
         (0, 0),
@@ -45,7 +45,7 @@ def test_reads_every_form(value: Any, expected: int) -> None:
     assert milliseconds(value, name="delay") == expected
 
 
-@each(
+@each_row(
     "value",
     [
         *[-1, -0.001, "-1s", timedelta(seconds=-1), float("nan"), float("inf"), -float("inf")],
@@ -99,14 +99,14 @@ def test_the_error_for_no_text_names_a_timedelta_too() -> None:
         milliseconds(None, name="ttl")  # type: ignore[arg-type]
 
 
-@each("value", [0, 0.0004, "0ms", 0.0009999])
+@each_row("value", [0, 0.0004, "0ms", 0.0009999])
 def test_minimum(value: Any) -> None:
     assert milliseconds("1ms", name="lease", minimum=1) == 1
     with pytest.raises(InvalidDuration, match=r"lease: .* Pass 1ms to 3650d"):
         milliseconds(value, name="lease", minimum=1)
 
 
-@each(
+@each_row(
     "ms, expected",
     [
         (0, "0s"),

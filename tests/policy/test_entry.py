@@ -20,8 +20,8 @@ from rq_dlq.policy import (
     RedeliveryPolicy,
     SharedDeadLetterStrategy,
 )
-from tests.each import each
 from tests.policy import entries
+from tests.tables import each_row
 
 span = st.none() | st.integers(1, 1_000)
 
@@ -33,7 +33,7 @@ def test_round_trip(entry: Entry) -> None:
     assert pickle.loads(pickle.dumps(entry)) == entry  # noqa: S301
 
 
-@each(
+@each_row(
     "said, text",
     [
         (
@@ -84,7 +84,7 @@ def test_a_policy_says_all_its_fields() -> None:
     assert said == RedeliveryPolicy().as_wire()
 
 
-@each(
+@each_row(
     "said, complaint",
     [
         ({}, "sets nothing. Pass redelivery"),
@@ -128,7 +128,7 @@ def test_refuses_and_says_what_to_do(said: dict[str, Any], complaint: str) -> No
         Entry.of(**said)
 
 
-@each(
+@each_row(
     "make, said, complaint",
     [
         (IndividualDeadLetterStrategy, {"prefix": ""}, "the name would be the queue's own"),
@@ -161,7 +161,7 @@ def test_values_refuse_alike(make: Any, said: dict[str, Any], complaint: str) ->
         make(**said)
 
 
-@each(
+@each_row(
     "text, complaint",
     [
         ("a*", "a wildcard is a whole word"),
@@ -180,7 +180,7 @@ def test_patterns_refuse(text: Any, complaint: str) -> None:
         PolicyMap({text: Entry.of(max_in_flight=1)})
 
 
-@each(
+@each_row(
     "text",
     [
         b"",
@@ -207,7 +207,7 @@ def test_what_is_no_entry(text: bytes) -> None:
         Entry.decode(text)
 
 
-@each(
+@each_row(
     "text",
     [
         {"weight": 1},

@@ -22,7 +22,7 @@ from rq_dlq.policy import (
 )
 from rq_dlq.policy.fields import BY_PART, FIELDS, PARTS, PLAIN, SETTABLE, TABLE, WRITTEN, Field
 from rq_dlq.policy.policy_map import IN_FORCE
-from tests.each import each
+from tests.tables import each_row
 
 CLASSES: dict[str, tuple[type[Any], ...]] = {
     "redelivery": (RedeliveryPolicy,),
@@ -42,7 +42,7 @@ SAID_BY_THE_KIND = {"strategy", "arithmetic", "redelivery_delay"}
 """Fields in Redis that in code are the class, or the preset."""
 
 
-@each("typed", [EntryFields, Declared])
+@each_row("typed", [EntryFields, Declared])
 def test_every_field_has_a_type(typed: Any) -> None:
     assert typed.__annotations__.keys() == set(SETTABLE)
 
@@ -55,13 +55,13 @@ def test_every_field_is_told() -> None:
     ]
 
 
-@each("part", PARTS)
+@each_row("part", PARTS)
 def test_classes_hold_the_fields_of_their_part(part: str) -> None:
     held = {field.name for kind in CLASSES[part] for field in dataclasses.fields(kind)}
     assert held - ELSEWHERE[part] == BY_PART[part].keys() - SAID_BY_THE_KIND
 
 
-@each("name", WRITTEN)
+@each_row("name", WRITTEN)
 def test_every_field_in_redis_is_described(name: str) -> None:
     readme = Path(__file__).parents[2] / "lua" / "README.md"
     assert f"\n| `{name}` | " in readme.read_text(encoding="utf-8")
@@ -72,7 +72,7 @@ def test_no_option_means_two_fields() -> None:
     assert len(set(options)) == len(options) >= len(FIELDS)
 
 
-@each("row", [row for row in PLAIN if row.name not in IN_FORCE])
+@each_row("row", [row for row in PLAIN if row.name not in IN_FORCE])
 def test_what_is_said_stands_in_redis_as_it_is(row: Field) -> None:
     value = {"NAME": "lost found", "N/SPAN": "7/s"}.get(row.kind, 7)
     said: dict[str, Any] = {row.name: value}

@@ -11,7 +11,7 @@ from rq_dlq.core.opening import is_hot
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import RedeliveryPolicy
 from tests.cases import load
-from tests.each import each
+from tests.tables import each_row
 
 Row: TypeAlias = dict[str, Any]
 
@@ -26,7 +26,7 @@ def policy_of(row: Row) -> RedeliveryPolicy:
     return RedeliveryPolicy.jetstream(max_deliver=row.get("max_deliver"), backoff=backoff)
 
 
-@each("row", rows("js_backoff_valid"))
+@each_row("row", rows("js_backoff_valid"))
 def test_which_settings_are_valid(row: Row) -> None:
     if row["expect"] != "ok" or "error" in row["rq"].lower():
         with pytest.raises(PolicyError):
@@ -38,7 +38,7 @@ def test_which_settings_are_valid(row: Row) -> None:
     assert len(policy_of(row).delays or ()) == max(row["backoff_len"], 1)
 
 
-@each("row", rows("js_wait", "timeout"))
+@each_row("row", rows("js_wait", "timeout"))
 def test_the_wait_after_a_lapse(row: Row) -> None:
     wait = policy_of(row).delay_ms(row["deliveries"])
     if row.get("backoff"):
@@ -48,7 +48,7 @@ def test_the_wait_after_a_lapse(row: Row) -> None:
     assert row["rq"].startswith("S") or row["rq"] == "D: a lease time and a retry delay are two settings"
 
 
-@each("row", [row for row in rows("js_wait", "nak") if "delay" not in row])
+@each_row("row", [row for row in rows("js_wait", "nak") if "delay" not in row])
 def test_the_wait_after_a_nack(row: Row) -> None:
     backoff = row.get("backoff") or [0]
     wait = policy_of(row).delay_ms(row["deliveries"])
@@ -75,7 +75,7 @@ def test_no_wait_is_spread_and_the_last_one_repeats() -> None:
     assert [policy.delay_ms(n) for n in (1, 2, 3, 4, 5_000)] == [25, 100, 2_000, 2_000, 2_000]
 
 
-@each(
+@each_row(
     "settings",
     [
         {"max_deliver": 4, "backoff": ["1s", "2s"], "ack_wait": "1m"},
@@ -95,7 +95,7 @@ def test_fatal_is_ours_and_the_wire_is_that_of_any_policy() -> None:
     assert RedeliveryPolicy.jetstream(fatal=(ValueError,)).fatal == (ValueError,)
 
 
-@each(
+@each_row(
     "settings, complaint",
     [
         ({"max_deliver": 0}, "max_deliver is 0.* 1 means no redelivery, -1 no limit"),
@@ -126,7 +126,7 @@ def test_nats_streaming_waits_ack_wait_for_ever() -> None:
             RedeliveryPolicy.nats_streaming(ack_wait=wrong)
 
 
-@each(
+@each_row(
     ("policy", "hot"),
     [
         (RedeliveryPolicy.jetstream(), True),

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rq_dlq.policy import RedeliveryPolicy
-from tests.each import each
 from tests.policy import policies
 from tests.scripts.asked import Asked
+from tests.tables import each_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,7 +69,7 @@ EXAMPLES: list[tuple[RedeliveryPolicy, int, float, int | None]] = [
 ]
 
 
-@each("policy, n, r, previous", EXAMPLES)
+@each_row("policy, n, r, previous", EXAMPLES)
 def test_lua_and_python_agree(
     ask: Ask, policy: RedeliveryPolicy, n: int, r: float, previous: int | None
 ) -> None:

@@ -24,7 +24,7 @@ from rq_dlq.policy import (
 )
 from rq_dlq.policy.presets import deliveries_of_both
 from tests.cases import load
-from tests.each import each
+from tests.tables import each_row
 
 Row: TypeAlias = dict[str, Any]
 Unset = msgspec.UNSET
@@ -56,7 +56,7 @@ def rows(group: str, *, verdict: str = "SPD") -> list[Row]:
     return [row for row in load(group) if row["rq"][0] in verdict]
 
 
-@each("group", GROUPS)
+@each_row("group", GROUPS)
 def test_verdicts(group: str) -> None:
     """What has no counterpart has a reason; the other rows are tests of their own."""
     for row in load(group):
@@ -78,7 +78,7 @@ def refused(row: Row) -> bool:
     return row.get("expect") == "error" or (row["rq"].startswith("D") and "ValueError" in row["rq"])
 
 
-@each("row", rows("artemis_match") + rows("classic_match"))
+@each_row("row", rows("artemis_match") + rows("classic_match"))
 def test_match(row: Row) -> None:
     if refused(row):
         with pytest.raises(PolicyError):
@@ -106,7 +106,7 @@ def placed(verdict: str, resolved: list[str]) -> None:
         assert resolved[where[said[1]]] == said[0]
 
 
-@each("row", rows("artemis_resolve"))
+@each_row("row", rows("artemis_resolve"))
 def test_resolve(row: Row) -> None:
     resolved = a_map(row["patterns"]).resolve(row["name"])
     assert resolved == a_map(row["patterns"][::-1]).resolve(row["name"])
@@ -118,7 +118,7 @@ def test_resolve(row: Row) -> None:
         placed(row["rq"], resolved)
 
 
-@each("row", rows("classic_choose"))
+@each_row("row", rows("classic_choose"))
 def test_choose(row: Row) -> None:
     chosen = next(iter(a_map(row["entries"]).resolve(row["name"])), None)
     better = row["rq"].removeprefix("D: ").split()[0] if row["rq"].startswith("D") else row["expect"]
@@ -158,7 +158,7 @@ def as_artemis(settings: QueueSettings) -> Row:
     }
 
 
-@each("row", rows("artemis_merge"))
+@each_row("row", rows("artemis_merge"))
 def test_merge(row: Row) -> None:
     assert row["rq"][0] == "S"
     stored = PolicyMap({"a.b": of_artemis(row["strong"]), "a.#": of_artemis(row["weak"])})
@@ -167,7 +167,7 @@ def test_merge(row: Row) -> None:
     assert {name: got[name] for name in expected} == expected
 
 
-@each("row", rows("dlq_name"))
+@each_row("row", rows("dlq_name"))
 def test_name(row: Row) -> None:
     said = {name: row[name] for name in ("prefix", "suffix") if name in row}
     queue = row.get("queue") or f"{row['topic']}.{row['subscriber']}"
@@ -183,7 +183,7 @@ def test_name(row: Row) -> None:
     assert (settings.expired_name if row.get("kind") == "expiry" else settings.dead_name) == row["expect"]
 
 
-@each("row", rows("expiry_clamp"))
+@each_row("row", rows("expiry_clamp"))
 def test_clamp(row: Row) -> None:
     names = {"expiry_delay": "expiry_delay", "min": "min_expiry_delay", "max": "max_expiry_delay"}
     said: dict[str, Any] = {names[name]: row[name] / 1000 for name in names if row.get(name, -1) != -1}
@@ -215,7 +215,7 @@ def fate(row: Row) -> str:
     return str("discard" if transient and fates.get("transient") == "discard" else fates.get("dead", "keep"))
 
 
-@each("row", rows("classic_dls"))
+@each_row("row", rows("classic_dls"))
 def test_strategy(row: Row) -> None:
     message, kept = row["message"], fate(row)
     if "on_queue" in message:  # a dead-letter queue has no dead-letter queue: what fails there stays there
@@ -234,7 +234,7 @@ def test_strategy(row: Row) -> None:
         assert kept == "keep"
 
 
-@each("row", rows("classic_discard_plugin"))
+@each_row("row", rows("classic_discard_plugin"))
 def test_discard(row: Row) -> None:
     only = row.get("drop_only", Unset)
     stored = PolicyMap({"#": Entry.of(dead_letter=DiscardingDeadLetterStrategy(only=only))})
@@ -248,15 +248,15 @@ def test_discard(row: Row) -> None:
         assert dropped is False
 
 
-@each("row", rows("classic_both"))
+@each_row("row", rows("classic_both"))
 def test_both(row: Row) -> None:
     limit = float("inf") if row["deliveries"] == "inf" else row["deliveries"]
     got = deliveries_of_both(row["client_max_redeliveries"], row["broker_max_redeliveries"])
     assert (float("inf") if got is None else got) == limit
 
 
-@each("client", range(8))
-@each("broker", range(8))
+@each_row("client", range(8))
+@each_row("broker", range(8))
 def test_both_as_a_machine(client: int, broker: int) -> None:
     """Counted as the client and the plugin do it, one delivery after the other."""
     deliveries = sent_with = 0

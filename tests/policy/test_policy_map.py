@@ -22,8 +22,8 @@ from rq_dlq.policy import (
 from rq_dlq.policy.fields import PLAIN, WRITTEN, in_redis
 from rq_dlq.policy.patterns import PatternIndex
 from rq_dlq.values.names import Naming, Template
-from tests.each import each
 from tests.policy import entries, policies
+from tests.tables import each_row
 
 DROPPED_IF_EXPIRED = DiscardingDeadLetterStrategy(process_expired=True)
 REPORTED_BY_FIVE = DiscardingDeadLetterStrategy(report_interval=5)
@@ -50,7 +50,7 @@ def test_the_index_finds_all_that_cover_a_pattern(texts: list[str], text: str) -
     assert PatternIndex(patterns).covering(wanted) == covering
 
 
-@each(
+@each_row(
     "stronger, weaker",
     [
         ("a.b", "a.*"),
@@ -185,7 +185,7 @@ def test_the_maximum_of_artemis_is_ten_times_the_delay() -> None:
     assert got == RedeliveryPolicy.artemis(redelivery_delay=2_000)
 
 
-@each(
+@each_row(
     "said, family, expected",
     [
         ({"dead_letter": None}, "a", {"dead": "discard"}),
@@ -212,7 +212,7 @@ def test_wire_of_the_dead(said: dict[str, Any], family: str, expected: dict[str,
     assert ("dead_letter" in wire) is bool(expected)
 
 
-@each(
+@each_row(
     "expiry, expected",
     [
         ({"min_expiry_delay": 1, "max_expiry_delay": 5}, "- 1000 5000"),

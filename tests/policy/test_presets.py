@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import ActiveMQRedelivery, ArtemisRedelivery, RedeliveryPolicy
-from tests.each import each
 from tests.policy import policies
+from tests.tables import each_row
 
 LONGEST = 2**63 - 1
 
@@ -97,7 +97,7 @@ def test_replace_keeps_what_it_is_not_told(policy: RedeliveryPolicy) -> None:
     assert replace(fatal, fatal=policy.fatal, max_redeliveries=policy.max_redeliveries) == policy
 
 
-@each(
+@each_row(
     "settings, complaint",
     [
         ({"redelivry-delay": 1}, "'redelivry-delay' is not a .* closest is 'redelivery-delay'"),
@@ -119,7 +119,7 @@ def test_artemis_refuses(settings: dict[str, Any], complaint: str) -> None:
         RedeliveryPolicy.artemis(**settings)
 
 
-@each(
+@each_row(
     "settings, complaint",
     [
         ({"foo": 1}, "'foo' is not a redelivery setting of ActiveMQ. Possible are "),
@@ -141,7 +141,7 @@ def test_activemq_refuses(settings: dict[str, Any], complaint: str) -> None:
         RedeliveryPolicy.activemq(**settings)
 
 
-@each(
+@each_row(
     "settings",
     [
         {"useCollisionAvoidance": True},

@@ -12,8 +12,8 @@ from hypothesis import assume, given
 
 from rq_dlq.errors import InvalidInput, PolicyError
 from rq_dlq.policy import RedeliveryPolicy, Row, Span
-from tests.each import each
 from tests.policy import policies
+from tests.tables import each_row
 
 DECADE = 315_360_000_000
 
@@ -55,7 +55,7 @@ def test_policies_that_differ_are_not_equal() -> None:
     assert RedeliveryPolicy() != RedeliveryPolicy(fatal=(ValueError,))
 
 
-@each(
+@each_row(
     "settings, complaint",
     [
         ({"initial_delay": -1}, "initial_delay: -1 is out of range"),
@@ -95,26 +95,26 @@ def test_refuses(settings: dict[str, Any], complaint: str) -> None:
         RedeliveryPolicy(**settings)
 
 
-@each("limit", [None, -1])
+@each_row("limit", [None, -1])
 def test_no_limit(limit: int | None) -> None:
     policy = RedeliveryPolicy(max_redeliveries=limit)
     assert policy.max_redeliveries is None
     assert not policy.spent(10**9)
 
 
-@each("limit, deliveries", [(0, 1), (1, 2), (12, 13)])
+@each_row("limit, deliveries", [(0, 1), (1, 2), (12, 13)])
 def test_spent(limit: int, deliveries: int) -> None:
     policy = RedeliveryPolicy(max_redeliveries=limit)
     assert [policy.spent(charged) for charged in (deliveries - 1, deliveries)] == [False, True]
 
 
-@each("n", [0, -1])
+@each_row("n", [0, -1])
 def test_redeliveries_count_from_one(n: int) -> None:
     with pytest.raises(ValueError, match="counted from 1"):
         RedeliveryPolicy().delay(n, 0)
 
 
-@each("r", [-1.1, 1.1, math.nan])
+@each_row("r", [-1.1, 1.1, math.nan])
 def test_r_has_bounds(r: float) -> None:
     with pytest.raises(InvalidInput, match="from -1 to 1"):
         RedeliveryPolicy().delay(1, r)
@@ -215,7 +215,7 @@ def test_wire() -> None:
     assert (listed["delays"], listed["max_redeliveries"]) == ([1_000, 2_000], None)
 
 
-@each(
+@each_row(
     "change, complaint",
     [
         ({"arithmetic": "nats"}, "its arithmetic is 'nats'"),
@@ -259,7 +259,7 @@ def test_preview_of_some() -> None:
         RedeliveryPolicy().preview(-1)
 
 
-@each("arithmetic", [{}, {"max_delay": None}, {"delays": [1, 1, 5]}])
+@each_row("arithmetic", [{}, {"max_delay": None}, {"delays": [1, 1, 5]}])
 def test_preview_of_a_limit_that_nobody_reaches(arithmetic: dict[str, Any]) -> None:
     """It must not take time by the limit: the page for operators shows it."""
     most = 10**12

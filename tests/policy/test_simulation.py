@@ -9,8 +9,8 @@ from hypothesis import assume, given
 
 from rq_dlq.errors import InvalidInput
 from rq_dlq.policy import RedeliveryPolicy, simulation
-from tests.each import each
 from tests.policy import policies
+from tests.tables import each_row
 
 
 def after(*delays: float, most: int | None = None) -> RedeliveryPolicy:
@@ -68,7 +68,7 @@ def test_the_default_does_not_make_the_time_to_the_dead_letter_queue_a_lottery()
     assert p99 < preview.latest
 
 
-@each("rate, most_spread", [(20, 90), (25, 60), (50, 60)])
+@each_row("rate, most_spread", [(20, 90), (25, 60), (50, 60)])
 def test_an_outage_drains_the_sooner_the_more_is_spread(rate: float, most_spread: float) -> None:
     """What the default spread was chosen by: 60 s with 50 %, 120 s with Artemis' 15 %, 2,584 s with none.
 
@@ -153,7 +153,7 @@ def test_a_picture() -> None:
     ]
 
 
-@each(
+@each_row(
     "arguments, complaint",
     [
         ({"messages": 0}, "messages is 0. Pass a whole number, 1 or more"),

@@ -10,8 +10,8 @@ from hypothesis import given
 
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import RedeliveryPolicy
-from tests.each import each
 from tests.policy import policies
+from tests.tables import each_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ def theirs(wait: Any, attempts: int) -> list[float]:
     return waits
 
 
-@each(
+@each_row(
     "wait",
     [
         t.wait_none(),
@@ -67,7 +67,7 @@ def test_a_growing_wait_with_an_end_is_a_list() -> None:
     assert policy == RedeliveryPolicy(delays=[1, 3, 5], max_redeliveries=3)
 
 
-@each(
+@each_row(
     "wait, n, low, high",
     [
         (t.wait_random(1, 5), 3, 1, 5),
@@ -93,7 +93,7 @@ def test_waits_by_chance_are_as_even(wait: Any, n: int, low: float, high: float)
     assert low <= min(drawn) <= max(drawn) <= high
 
 
-@each(
+@each_row(
     "stop, limit",
     [
         (None, None),
@@ -117,7 +117,7 @@ class Doubled(t.wait_fixed):
         return 2 * super().__call__(retry_state)
 
 
-@each(
+@each_row(
     "arguments, complaint",
     [
         ({"wait": t.wait_exponential_jitter()}, "wait_exponential_jitter has no equivalent"),

@@ -8,7 +8,7 @@ from typing import Any
 from rq_dlq.policy import PolicyMap, QueueSettings, RedeliveryPolicy
 from rq_dlq.policy_files import Reading, read_broker_xml
 from rq_dlq.policy_files._others import CLASSIC
-from tests.each import each
+from tests.tables import each_row
 
 DATA = Path(__file__).parents[2] / "examples"
 
@@ -73,7 +73,7 @@ def test_each_attribute_is_told_with_its_own_line() -> None:
     assert (lines["persistJMSRedelivered"], lines["expiration"], lines["backOffMultiplier"]) == (17, 20, 43)
 
 
-@each("name", sorted(CLASSIC))
+@each_row("name", sorted(CLASSIC))
 def test_what_is_not_taken_over_is_told_why(name: str) -> None:
     reading = read(policies(f'<policyEntry queue="a" {name}="1"/>'))
     (finding,) = (one for one in reading.findings if one.setting == name)
@@ -94,7 +94,7 @@ MEANT: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@each("strategy, meant", MEANT)
+@each_row("strategy, meant", MEANT)
 def test_a_strategy_becomes(strategy: str, meant: dict[str, Any]) -> None:
     entry = letters("a.>", strategy) if strategy else '<policyEntry queue="a.>"/>'
     said = settings(read(policies(entry)), "a.b").dead_letter.as_wire()
@@ -142,7 +142,7 @@ FATES: list[tuple[str, str, dict[str, str]]] = [
 ]
 
 
-@each("switches, default, strategies", FATES)
+@each_row("switches, default, strategies", FATES)
 def test_switches_of_the_redelivery_plugin(switches: str, default: str, strategies: dict[str, str]) -> None:
     reading = read(
         policies(letters("a.>", "<individualDeadLetterStrategy/>"), '<policyEntry queue="c"/>'),
@@ -157,7 +157,7 @@ def test_switches_of_the_redelivery_plugin(switches: str, default: str, strategi
     assert found == strategies
 
 
-@each(
+@each_row(
     "attributes, queue, dropped",
     [
         ("", "ANY.THING", True),
@@ -188,7 +188,7 @@ def test_the_plugin_that_drops_dead_letters(attributes: str, queue: str, dropped
     assert (settings(reading, queue).dead_letter.STRATEGY == "discarding") == dropped
 
 
-@each("only", ["a.+b", "[a-z&amp;&amp;[^b]]", ".{3}", r"a\.b.*c", r"\Qa.b\E"])
+@each_row("only", ["a.+b", "[a-z&amp;&amp;[^b]]", ".{3}", r"a\.b.*c", r"\Qa.b\E"])
 def test_an_expression_over_whole_names_does_not_become_nothing_in_silence(only: str) -> None:
     reading = read(f'<discardingDLQBrokerPlugin dropOnly="{only}"/>')
     assert reading.problems == []
@@ -326,7 +326,7 @@ WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
 ]
 
 
-@each("text, problems", WRONG)
+@each_row("text, problems", WRONG)
 def test_what_is_wrong_is_named_with_its_line(text: str, problems: list[tuple[int, str, str]]) -> None:
     reading = read(text)
     assert [(one.line, one.setting) for one in reading.problems] == [(at, name) for at, name, _ in problems]
@@ -355,7 +355,7 @@ def test_queues_that_no_entry_covers_are_told() -> None:
     assert "all queues: dead letters were in ActiveMQ.DLQ, and are in DLQ.<queue>" in note
 
 
-@each(
+@each_row(
     "one, other, like",
     [
         ("*.x", "a.*", "a.x"),

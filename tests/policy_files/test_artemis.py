@@ -9,7 +9,7 @@ from rq_dlq.policy import PolicyMap, QueueSettings, RedeliveryPolicy
 from rq_dlq.policy_files import Reading, read_broker_xml
 from rq_dlq.policy_files._others import ARTEMIS
 from rq_dlq.policy_files.artemis import KNOWN
-from tests.each import each
+from tests.tables import each_row
 
 DATA = Path(__file__).parents[2] / "examples"
 
@@ -69,7 +69,7 @@ def test_each_setting_is_told_once_with_its_line() -> None:
     }
 
 
-@each("name", sorted(ARTEMIS))
+@each_row("name", sorted(ARTEMIS))
 def test_what_is_not_taken_over_is_told_why(name: str) -> None:
     reading = core(block("a", f"{name}=1"))
     (finding,) = [one for one in reading.findings if one.place != "core"]
@@ -110,7 +110,7 @@ MEANT: list[tuple[list[str], dict[str, Any]]] = [
 ]
 
 
-@each("given, meant", MEANT)
+@each_row("given, meant", MEANT)
 def test_a_setting_becomes(given: list[str], meant: dict[str, Any]) -> None:
     sources = {one.field: one.value for one in settings(core(block("a.#", *given)), "a.b").sources}
     assert {field: sources.get(field) for field in meant} == meant
@@ -335,7 +335,7 @@ WRONG: list[tuple[list[str], list[tuple[int, str, str]]]] = [
 ]
 
 
-@each("lines, problems", WRONG)
+@each_row("lines, problems", WRONG)
 def test_what_is_wrong_is_named_with_its_line(lines: list[str], problems: list[tuple[int, str, str]]) -> None:
     reading = core(*lines)
     assert [(one.line, one.setting) for one in reading.problems] == [(at, name) for at, name, _ in problems]

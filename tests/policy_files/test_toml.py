@@ -7,7 +7,7 @@ from typing import Any
 
 from rq_dlq.policy import Entry
 from rq_dlq.policy_files import read_toml
-from tests.each import each
+from tests.tables import each_row
 
 DATA = Path(__file__).parents[2] / "examples"
 
@@ -109,7 +109,7 @@ WRONG: list[tuple[str, list[tuple[int, str, str]]]] = [
 ]
 
 
-@each("text, problems", WRONG)
+@each_row("text, problems", WRONG)
 def test_what_is_wrong_is_named_with_its_line(text: str, problems: list[tuple[int, str, str]]) -> None:
     reading = read_toml(text)
     found = [(problem.line, problem.setting) for problem in reading.problems]

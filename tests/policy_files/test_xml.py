@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rq_dlq.policy_files import read_broker_xml
-from tests.each import each
-from tests.effort import growth
+from tests.call_counts import growth
+from tests.tables import each_row
 
 LAUGHS = """<?xml version="1.0"?>
 <!DOCTYPE core [
@@ -16,7 +16,7 @@ LAUGHS = """<?xml version="1.0"?>
 OUTSIDE = '<!DOCTYPE core [<!ENTITY x SYSTEM "file:///etc/passwd">]><core>&x;</core>'
 
 
-@each(
+@each_row(
     "text, line, message",
     [
         ("", 1, "not XML: no element found"),
@@ -56,7 +56,7 @@ def test_an_include_of_the_broker_s_own_is_no_other_file() -> None:
     assert list(reading.entries) == ["orders.#"]
 
 
-@each(
+@each_row(
     "text, what",
     [
         (
@@ -86,7 +86,7 @@ def test_another_file_is_named_for_what_it_is(text: str, what: str) -> None:
 INCLUDE = '<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="{}.xml"/>'
 
 
-@each(
+@each_row(
     "text",
     [
         "<core>\n{0}\n{1}<address-settings><address-setting match='a'/></address-settings></core>",
@@ -107,7 +107,7 @@ def test_other_files_are_not_left_out_in_silence(text: str) -> None:
     assert ["one.xml" in problem.message for problem in reading.problems] == [True, False]
 
 
-@each("encoding", ["utf-8-sig", "utf-16", "iso-8859-1"])
+@each_row("encoding", ["utf-8-sig", "utf-16", "iso-8859-1"])
 def test_encodings(encoding: str) -> None:
     text = "<core><address-setting\n match='größe'><no-expiry>true</no-expiry></address-setting></core>"
     if encoding == "iso-8859-1":
@@ -127,7 +127,7 @@ CLASSIC = """<broker><policyEntries>{}</policyEntries>
 <redeliveryPolicyEntries>{}</redeliveryPolicyEntries></redeliveryPlugin></broker>"""
 
 
-@each(
+@each_row(
     "file, element",
     [
         (ARTEMIS, "<x/>"),

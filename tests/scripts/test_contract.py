@@ -22,8 +22,8 @@ from rq_dlq.core.sessions import calls as session_calls
 from rq_dlq.core.steps.call import Sender
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.wanted import ALL
-from tests.each import each
 from tests.joined_lua import texts
+from tests.tables import each_row
 from tests.verbs import VERBS
 
 JOINED = Joined()
@@ -78,7 +78,7 @@ def bodies() -> dict[str, str]:
 BODIES = bodies()
 
 
-@each("name", NAMES)
+@each_row("name", NAMES)
 def test_every_key_has_a_name_that_exists_and_they_are_in_one_order(name: str) -> None:
     script = JOINED[name]
     order = [*_keys.NAMES, *(f"to_{key}" for key in _keys.NAMES), *_keys.OTHERS]
@@ -87,7 +87,7 @@ def test_every_key_has_a_name_that_exists_and_they_are_in_one_order(name: str) -
         assert list(keys) == sorted(set(keys), key=order.index)
 
 
-@each("name", NAMES)
+@each_row("name", NAMES)
 def test_a_verb_says_what_its_items_are(name: str) -> None:
     assert bool(JOINED[name].items) == ("ARGV" in BODIES[name])
 
@@ -100,7 +100,7 @@ CHOSEN = {
 CHANNEL = "q.results .. ':' .. id"
 
 
-@each("module", TEXTS)
+@each_row("module", TEXTS)
 def test_every_call_is_a_literal_command_on_a_key(module: str) -> None:
     keys = {*_keys.NAMES, *_keys.OTHERS}
     for command, first in re.findall(r"redis\.p?call\(\s*([^,)]+)(?:,\s*([^,)]+))?", code(TEXTS[module])):
@@ -116,7 +116,7 @@ def test_unpack_is_used_on_what_is_bounded() -> None:
     assert {it for text in TEXTS.values() for it in re.findall(r"unpack\(([^)]*)\)", code(text))} == BOUNDED
 
 
-@each("module", TEXTS)
+@each_row("module", TEXTS)
 def test_a_module_keeps_the_rules(module: str) -> None:
     text = TEXTS[module]
     body = code(text)
@@ -151,7 +151,7 @@ def json_of(rest: str) -> str:
     raise AssertionError(rest)
 
 
-@each(
+@each_row(
     "head",
     [
         "  local id, token = ARGV[1], ARGV[3]",
@@ -185,7 +185,7 @@ def test_there_is_a_constructor_for_each_script() -> None:
     assert sorted(CONSTRUCTORS) == NAMES
 
 
-@each("name", CONSTRUCTORS)
+@each_row("name", CONSTRUCTORS)
 def test_a_constructor_passes_exactly_what_its_script_binds(name: str) -> None:
     given: dict[str, Any] = {
         "keys": QueueKeys("rq", "q"), "items": ["id", b"payload"], "held": [("id", "token")] * 2,

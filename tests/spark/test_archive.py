@@ -14,8 +14,8 @@ from rq_dlq.errors import BrokerUnavailable, ConfigurationError, InvalidInput, R
 from rq_dlq.spark import Archive
 from rq_dlq.spark.archive.archive import Source
 from rq_dlq.spark.archive.store import EVENTS, LETTERS, Store, add, store_at
-from tests.each import each
 from tests.spark.lived import live, settle
+from tests.tables import each_row
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_without_spark_s_jar_delta_is_only_local(spark: SparkSession) -> None:
         store_at(spark, "s3a://bucket/x", "delta")
 
 
-@each(
+@each_row(
     ("out", "folder"),
     [
         ("dbfs:/mnt/archive", "dbfs:/mnt/archive"),
@@ -120,7 +120,7 @@ def test_what_cannot_be_is_said_before_anything_is_done(
     assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "file", "manifest"]
 
 
-@each(
+@each_row(
     ("given", "error", "said"),
     [
         ({"format": "orc"}, InvalidInput, "format is 'orc'. Pass one of parquet, delta"),

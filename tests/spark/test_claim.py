@@ -12,7 +12,7 @@ from rq_dlq.errors import ConfigurationError, InvalidInput
 from rq_dlq.spark import claim
 from rq_dlq.spark.brokers import broker_at
 from tests import servers
-from tests.each import each
+from tests.tables import each_row
 
 
 def test_a_batch_is_the_same_for_each_action_and_acked_at_the_end(
@@ -132,7 +132,7 @@ def test_a_socket_of_another_machine() -> None:
     assert "secret" not in str(caught.value)
 
 
-@each("password", ["a/secret", "a/secret/x", "secret\u2100x"])
+@each_row("password", ["a/secret", "a/secret/x", "secret\u2100x"])
 def test_no_folder_is_seen_in_a_password(password: str) -> None:
     with pytest.raises(ConfigurationError) as caught, broker_at(f"unix://me:{password}@/no/redis.sock") as at:
         at.queues()

@@ -19,10 +19,10 @@ import rq_dlq
 from rq_dlq.spark import epoch_key
 from rq_dlq.spark.dropped import DropListener
 from rq_dlq.spark.offsets import Offset, Position
-from tests.each import each
 from tests.servers import wait_until
 from tests.spark.conftest import DEADLOCK
 from tests.spark.versions import since
+from tests.tables import each_row
 
 streams = since(4, 2)
 
@@ -202,7 +202,7 @@ def test_what_an_open_window_counted_is_only_in_the_checkpoint(
             shutil.rmtree(tmp_path / "checkpoint")
 
 
-@each(
+@each_row(
     ("late", "twice", "source", "warns"),
     [
         (3, 0, Offset("query", {"orders": Position()}).as_json(), True),

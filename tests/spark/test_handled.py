@@ -12,16 +12,16 @@ from rq_dlq.spark.offsets import Offset, Position
 from rq_dlq.spark.options import StreamOptions
 from rq_dlq.spark.schemas import check_output, columns_of
 from rq_dlq.spark.split import check_handler, columns_to_read, handler_of
-from tests.each import each
 from tests.spark.handlers import OUT
 from tests.spark.versions import since
+from tests.tables import each_row
 
 BATCH = pa.RecordBatch.from_pylist(
     [{"id": name, "batch": "b", "body": body} for name, body in (("1", b"19.90"), ("2", b"x"))]
 )
 
 
-@each("name", ["totals", "many_totals"])
+@each_row("name", ["totals", "many_totals"])
 def test_it_is_called_with_what_was_read(name: str) -> None:
     (made,) = handler_of(f"tests.spark.handlers:{name}", columns_of(OUT))([BATCH])
     rows = made.to_pylist()
@@ -43,7 +43,7 @@ FAULTS = [
 ]
 
 
-@each(
+@each_row(
     ("name", "out", "said"), [("no_jobs:totals", OUT, "cannot import no_jobs:totals .*--py-files"), *FAULTS]
 )
 def test_a_task_refuses_it_before_it_has_a_row(name: str, out: str, said: str) -> None:
@@ -53,8 +53,8 @@ def test_a_task_refuses_it_before_it_has_a_row(name: str, out: str, said: str) -
 
 
 @since(4, 2)
-@each(("name", "out", "said"), FAULTS)
-@each("method", ["initialOffset", "prepareForTriggerAvailableNow", "partitions"])
+@each_row(("name", "out", "said"), FAULTS)
+@each_row("method", ["initialOffset", "prepareForTriggerAvailableNow", "partitions"])
 def test_the_driver_refuses_it_before_a_batch_begins(name: str, out: str, said: str, method: str) -> None:
     """Else a batch would fail for it, and where each restart is later than the lease, a message would die."""
     from rq_dlq.spark.stream import StreamReader  # noqa: PLC0415 - an older Spark cannot

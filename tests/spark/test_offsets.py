@@ -12,8 +12,8 @@ from rq_dlq.spark.offsets import FORMAT, Offset, Position
 from rq_dlq.spark.options import StreamOptions
 from rq_dlq.spark.schemas import HISTORY
 from rq_dlq.values.version import __version__
-from tests.each import each
 from tests.spark.versions import since
+from tests.tables import each_row
 
 OFFSET = Offset("query", {"orders": Position(3, 2, 600, 1)})
 
@@ -25,14 +25,14 @@ def test_an_offset_is_read_as_it_was_stored_also_by_an_earlier_version() -> None
     assert Offset.of(stored).position("orders") == Position(3, 2, 600, 0)
 
 
-@each("stored", [5, "5", None, ["query", "queues"], {"orders": "1-1"}])
+@each_row("stored", [5, "5", None, ["query", "queues"], {"orders": "1-1"}])
 def test_an_offset_of_another_source_is_refused(stored: Any) -> None:
     with pytest.raises(InvalidInput, match="the checkpoint is not of a stream of messages"):
         Offset.of(stored)
 
 
 @since(4, 2)
-@each("stored", [5, "5", None, OFFSET.as_json()])
+@each_row("stored", [5, "5", None, OFFSET.as_json()])
 def test_a_history_refuses_it_too(stored: Any) -> None:
     from rq_dlq.spark.stream_history import HistoryStreamReader  # noqa: PLC0415 - an older Spark cannot
 
@@ -59,7 +59,7 @@ LATER = [
 ]
 
 
-@each("stored", LATER)
+@each_row("stored", LATER)
 def test_an_offset_of_a_later_version_is_refused(stored: Any) -> None:
     said = rf"a later version of rq_dlq wrote the checkpoint .*: this is {__version__}, which reads formats"
     with pytest.raises(UpgradeRequired, match=said):

@@ -12,7 +12,7 @@ from rq_dlq.spark.option_values import queue_text
 from rq_dlq.spark.options import ReadOptions, StreamOptions, WriteOptions, shard_of, shards_of
 from rq_dlq.spark.partitions import tasks_for
 from rq_dlq.spark.queues import chosen
-from tests.each import each
+from tests.tables import each_row
 
 NOON = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp() * 1000)
 
@@ -60,12 +60,12 @@ def test_a_write_goes_to_one_queue() -> None:
             WriteOptions.of({"queue": given})
 
 
-@each("text", ["2026-11-21T12:00:00Z", "2026-11-21T12:00:00", "2026-11-21T13:00+01:00", str(NOON)])
+@each_row("text", ["2026-11-21T12:00:00Z", "2026-11-21T12:00:00", "2026-11-21T13:00+01:00", str(NOON)])
 def test_times_are_utc_unless_they_say_otherwise(text: str) -> None:
     assert ReadOptions.of({"queue": "a", "since": text}).since == NOON
 
 
-@each(("text", "more"), [("12:00:00.000001", 1), ("12:00:00.001", 1), ("12:00:00.0011", 2)])
+@each_row(("text", "more"), [("12:00:00.000001", 1), ("12:00:00.001", 1), ("12:00:00.0011", 2)])
 def test_less_than_a_millisecond_is_rounded_up(text: str, more: int) -> None:
     """So a filter of rows by the same bound keeps the same: times of messages are whole milliseconds."""
     found = ReadOptions.of({"queue": "a", "since": f"2026-11-21T{text}", "until": f"2026-11-21T{text}Z"})
@@ -77,7 +77,7 @@ def test_the_url_is_never_shown() -> None:
         assert "secret" not in repr(kind.of({"queue": "a", "url": "redis://:secret@host"}))
 
 
-@each(
+@each_row(
     ("given", "said"),
     [
         ({"nope": "1"}, "unknown option 'nope': the options are url, namespace"),
@@ -129,7 +129,7 @@ def test_bad_input(given: dict[str, str], said: str) -> None:
         ReadOptions.of({"queue": "orders"} | given)
 
 
-@each(
+@each_row(
     ("text", "ids"),
     [("a", ["a"]), ("a, b,a", ["a", "b"]), ('["a,b", " c"]', ["a,b", " c"]), ("", []), (" ", [])],
 )
@@ -148,12 +148,12 @@ def test_streams() -> None:
     assert shard_of("orders:1", 0) == 0
 
 
-@each(("text", "value"), [("1000", 1_000), ("512k", 512 << 10), ("64MB", 64 << 20), ("1 g", 1 << 30)])
+@each_row(("text", "value"), [("1000", 1_000), ("512k", 512 << 10), ("64MB", 64 << 20), ("1 g", 1 << 30)])
 def test_bytes(text: str, value: int) -> None:
     assert StreamOptions.of({"queue": "orders", "maxBytesPerTrigger": text}).max_bytes == value
 
 
-@each(
+@each_row(
     ("given", "said"),
     [
         ({"queue": "a*", "shards": "2"}, "option shards works with names of queues, not with patterns"),
@@ -180,7 +180,7 @@ def test_bad_input_of_streams(given: dict[str, Any], said: str) -> None:
         StreamOptions.of({"queue": "orders"} | given)
 
 
-@each(
+@each_row(
     ("messages", "cores", "tasks"),
     [
         (50_000, 0, 2), (50_000, 2, 2), (50_000, 32, 32), (50_000, 400, 50), (10**6, 8, 40), (900, 8, 1),

@@ -8,7 +8,7 @@ import pytest
 
 from rq_dlq import InvalidInput
 from rq_dlq.spark import parsed, split
-from tests.each import each
+from tests.tables import each_row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +80,7 @@ def test_a_column_may_have_to_be_there_and_all_may_be_one_struct(spark: SparkSes
     assert (other.n, other.t, other.error_message) == (1, 2.0, None)
 
 
-@each(
+@each_row(
     ("columns", "schema", "says"),
     [
         ("id, batch", "n int", "parsed\\(\\) needs the column 'body': select it, too"),

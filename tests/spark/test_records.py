@@ -6,7 +6,7 @@ import pytest
 
 from rq_dlq.spark.records import CONTENT_TYPES, Records
 from rq_dlq.values import record as records
-from tests.each import each
+from tests.tables import each_row
 
 BIRTH = (1_700_000_000_000 << records.NUMBER_BITS) + 7
 ENDS = 1_700_000_060_000
@@ -37,7 +37,7 @@ def test_each_form(count: int) -> None:
     ]
 
 
-@each("cells", [[], [b""], [b"short"], [b"", records.sent(BIRTH, b"\4body"), b"cut"]])
+@each_row("cells", [[], [b""], [b"short"], [b"", records.sent(BIRTH, b"\4body"), b"cut"]])
 def test_damaged(cells: list[bytes]) -> None:
     found = Records(cells)
     expected = [records.content_of(cell).body if len(cell) >= records.BARE else None for cell in cells]

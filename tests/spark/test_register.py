@@ -15,7 +15,7 @@ from rq_dlq.errors import ConfigurationError
 from rq_dlq.spark import register
 from rq_dlq.spark.partitions import cores_of
 from rq_dlq.spark.requirements import check_python
-from tests.each import each
+from tests.tables import each_row
 
 
 def test_a_second_time_does_no_harm(spark: SparkSession) -> None:
@@ -33,7 +33,7 @@ def test_tasks_that_lack_the_package(
         register(spark)
 
 
-@each(
+@each_row(
     ("master", "shipped", "python", "warns"),
     [
         ("local[2]", "rq_dlq.zip", "false", True),

@@ -27,18 +27,18 @@ from rq_dlq.spark.schemas import (
     schema_of,
 )
 from rq_dlq.values.counts import QueueStats
-from tests.each import each
 from tests.spark.versions import since
+from tests.tables import each_row
 
 
 @since(4, 2)  # where the function that Spark itself uses took on this form
-@each("view", VIEWS)
+@each_row("view", VIEWS)
 def test_arrow_is_as_spark_wants_it(view: str) -> None:
     """Spark compares them to the letter; its own function is private, and changes."""
     assert arrow_schema(VIEWS[view]).equals(to_arrow_schema(VIEWS[view], timezone="UTC"))
 
 
-@each(
+@each_row(
     "ddl",
     [
         "a int, b bigint,c  STRING NOT NULL, `d` double",
@@ -51,7 +51,7 @@ def test_ddl_is_read_as_spark_reads_it(spark: SparkSession, ddl: str) -> None:
     assert columns_of(ddl) == StructType.fromDDL(ddl)
 
 
-@each("view", VIEWS)
+@each_row("view", VIEWS)
 def test_every_column_may_be_null(view: str) -> None:
     assert all(field.nullable for field in VIEWS[view])
 
@@ -84,7 +84,7 @@ def test_chosen_columns() -> None:
     check_chosen(StructType([StructField("id", StringType(), nullable=False)]), MESSAGE, "queue")
 
 
-@each(
+@each_row(
     ("chosen", "said"),
     [
         (

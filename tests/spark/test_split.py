@@ -25,9 +25,9 @@ from rq_dlq.spark import settle as settling
 from rq_dlq.spark.schemas import columns_of
 from rq_dlq.spark.sinks import is_whole
 from rq_dlq.spark.write import operation_of
-from tests.each import each
 from tests.spark.test_sinks import claimed
 from tests.spark.versions import since
+from tests.tables import each_row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -99,7 +99,7 @@ def test_what_does_not_fit_the_schema_is_the_error_of_its_row() -> None:
     assert fourth["error_class"] == "TypeError"
 
 
-@each(
+@each_row(
     ("kind", "value", "fits"),
     [
         ("bigint", 19.90 * 100, False),  # 1989.9999999999998
@@ -220,7 +220,7 @@ def test_many_rows_are_handled_at_once_and_those_that_fail_alone() -> None:
     assert computed(handle) == []
 
 
-@each(
+@each_row(
     ("kind", "column", "fits"),
     [
         ("bigint", [1, None], True),

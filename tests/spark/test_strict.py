@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import rq_dlq
 from rq_dlq.spark import check_held, epoch_key, parsed, split
-from tests.each import each
 from tests.spark.versions import since
+from tests.tables import each_row
 
 pytestmark = since(4, 2)
 BODIES = [{"n": 1, "t": 1.5}, {"n": 2, "t": 2}, {"n": "x", "t": 1}, "no object", [1], None]
@@ -96,7 +96,7 @@ LOST = {
 }
 
 
-@each("case", LOST)
+@each_row("case", LOST)
 def test_a_batch_that_would_lose_rows_is_not_acked(
     case: str, spark: SparkSession, broker: rq_dlq.Broker, tmp_path: Path
 ) -> None:

@@ -21,8 +21,8 @@ from rq_dlq.core.redrive import record as redrive
 from rq_dlq.telemetry import _queues
 from rq_dlq.telemetry.metrics import QueueCollector, WorkerMetrics
 from rq_dlq.values import counts
-from tests.each import each
 from tests.needs import needs
+from tests.tables import each_row
 from tests.telemetry.test_queue_metrics import bury, report
 
 ROOT = Path(__file__).parent.parent.parent
@@ -121,7 +121,7 @@ def test_the_page_has_each_alert() -> None:
         assert rule["labels"]["severity"] in {"critical", "warning"}
 
 
-@each(
+@each_row(
     ("name", "limit"),
     [
         ("RqDlqOldestTooOld", trouble.OLD),
@@ -134,7 +134,7 @@ def test_an_alert_has_the_limit_of_top_and_the_page(name: str, limit: float) -> 
     assert re.findall(r"_seconds > (\S+)", rule["expr"]) == [f"{limit:g}"]
 
 
-@each("words", COMMANDS)
+@each_row("words", COMMANDS)
 def test_a_command_of_the_page_is_there(words: list[str]) -> None:
     command: click.Command | None = main
     context = click.Context(main)

@@ -29,7 +29,7 @@ from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
 from rq_dlq.telemetry import tracing
 from rq_dlq.telemetry.tracing import instrument
-from tests.each import each
+from tests.tables import each_row
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 ORDERS = {"messaging.system": "rq_dlq", "messaging.destination.name": "orders"}
@@ -403,7 +403,7 @@ def test_without_an_sdk_nothing_is_added(real_broker: rq_dlq.Broker) -> None:
         assert delivery.headers == {}
 
 
-@each(
+@each_row(
     ("url", "server"),
     [
         ("redis://:secret@example.com/3", {"server.address": "example.com", "server.port": 6379}),

@@ -10,7 +10,7 @@ import pytest
 import rq_dlq
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.web import access
-from tests.each import each
+from tests.tables import each_row
 from tests.web.conftest import TOKEN, Browser, Open
 
 
@@ -82,7 +82,7 @@ async def test_a_session_that_was_left_opens_nothing_more(opened: Open) -> None:
     assert [answer.status_code for answer in answers] == [200, 401]
 
 
-@each("end", ["logout", "time"])
+@each_row("end", ["logout", "time"])
 async def test_an_open_stream_ends_with_its_session(end: str, opened: Open, orders: Any) -> None:
     await orders.open()
     pages = opened(token=TOKEN)
@@ -126,7 +126,7 @@ def test_a_blocking_broker_is_refused() -> None:
         web.app(broker, token=TOKEN)
 
 
-@each(
+@each_row(
     "after",
     ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "\t//x", ""],
 )
@@ -188,7 +188,7 @@ async def test_the_headers_of_each_answer(opened: Open) -> None:
         assert headers["cache-control"] == ("max-age=3600" if "static" in path else "no-store"), path
 
 
-@each(
+@each_row(
     "path",
     ["../__init__.py", "..%2f__init__.py", "%2e%2e/site.py", "..\\site.py", "vendor/../../site.py",
      "%2fetc%2fpasswd", "....//site.py", "vendor%00", "//etc/passwd", "..%252fsite.py"],

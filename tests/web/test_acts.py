@@ -16,7 +16,7 @@ from rq_dlq.core.redrive.edits import rewriting
 from rq_dlq.values.readable import many
 from tests.behaviour.helpers import counts
 from tests.conftest import Clock
-from tests.each import each, each_afresh
+from tests.tables import each_row, each_row_afresh
 from tests.web.conftest import Browser, Open
 
 ME = "web: anna"
@@ -96,7 +96,7 @@ async def test_letters_in_work_are_left(pages: Browser, orders: Any, async_broke
     await letter.release()
 
 
-@each_afresh("held", [False, True])
+@each_row_afresh("held", [False, True])
 async def test_cancel(held: bool, pages: Browser, orders: Any, async_broker: Any) -> None:
     message = await orders.send(BODIES[0], id="m")
     deliveries = await orders.claim() if held else []
@@ -180,7 +180,7 @@ async def test_an_act_takes_no_more_than_it_said(pages: Browser, orders: Any, cl
     assert await counts(orders) == {"dead": 6}
 
 
-@each_afresh("verb", ["purge", "redrive", "edit"])
+@each_row_afresh("verb", ["purge", "redrive", "edit"])
 async def test_twelve_were_shown_and_others_died_before_the_click(
     verb: str, pages: Browser, orders: Any, clock: Clock
 ) -> None:
@@ -268,7 +268,7 @@ async def test_an_edit_that_fits_some_only(pages: Browser, orders: Any) -> None:
     assert (job.counts.moved, job.counts.refused) == (1, 2)
 
 
-@each(
+@each_row(
     "edit, words",
     [("{", "is not JSON"), ("[1]", "a patch is a JSON object"), ("", "is not JSON")],
 )
@@ -321,7 +321,7 @@ async def test_pause_and_resume_say_their_numbers(pages: Browser, orders: Any, a
     assert [(one.did, one.by) for one in await async_broker.audit()] == [("resumed", ME), ("paused", ME)]
 
 
-@each_afresh("of", ["key", "dependency"])
+@each_row_afresh("of", ["key", "dependency"])
 async def test_a_part_of_a_queue_is_paused_and_resumed(of: str, pages: Browser, async_broker: Any) -> None:
     """The others go on; an apostrophe is text."""
     rule = {"per_key": "limit 8"} if of == "key" else {"breaker": "on"}

@@ -11,7 +11,7 @@ import pytest
 from rq_dlq.core.redrive.edits import exposes
 from rq_dlq.values.masks import Masks
 from tests.behaviour.helpers import one
-from tests.each import each
+from tests.tables import each_row
 from tests.web.conftest import Browser
 from tests.web.test_acts import job_of, sent
 from tests.web.test_live import stream, told
@@ -123,7 +123,7 @@ async def test_the_search_and_its_stream_see_what_is_visible(pages: Browser) -> 
     assert await found_by(live) == ""
 
 
-@each("of", ["key", "dependency"])
+@each_row("of", ["key", "dependency"])
 async def test_a_hidden_key_is_not_confirmed(of: str, pages: Browser, letters: Any) -> None:
     """Not even by the whole of it."""
     await letters.send(BODY, key=f"tenant {WITH}", dependency=f"base {WITH}")
@@ -153,7 +153,7 @@ async def test_counts_are_of_visible_values(pages: Browser, letters: Any) -> Non
         assert len([row for row in re.findall("<tr>.*?</tr>", table, re.DOTALL) if "***" in row]) == 1, name
 
 
-@each(
+@each_row(
     ("before", "after", "exposed"),
     [
         ({"name": "password", "value": "x"}, {"name": "nick", "value": "x"}, True),

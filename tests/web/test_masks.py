@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rq_dlq.values.masks import MOST, Masks
-from tests.each import each
+from tests.tables import each_row
 
 HARD = (
     "token=" * 300_000, "token " * 300_000, "token=[" * 300_000, "a\\" * 500_000, "\\" * 1_000_000,
@@ -33,7 +33,7 @@ def test_fields_by_their_names() -> None:
     }
 
 
-@each(
+@each_row(
     ("text", "masked"),
     [
         ("login failed: password=hunter2, user=anna", "login failed: password=***, user=anna"),
@@ -100,7 +100,7 @@ def test_texts(text: str, masked: str) -> None:
     assert Masks().text(text) == masked
 
 
-@each(
+@each_row(
     ("value", "masked"),
     [
         ([["password", "x"], ["user", "anna"]], [["password", "***"], ["user", "anna"]]),

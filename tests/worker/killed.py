@@ -18,7 +18,7 @@ import rq_dlq
 from rq_dlq import RedeliveryPolicy
 from rq_dlq.core.processes import processes
 from rq_dlq.worker.maintenance import Maintenance
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.servers import wait_until
 
 CHARGED = "charged"  # a list of the innocent that were charged, as they were when their handler ran
@@ -51,14 +51,14 @@ def work(url: str, colour: str, concurrency: int, seconds: float, most: int) -> 
 def drained(queue: rq_dlq.Queue[Any], url: str, workers: int, *args: Any, patience: float = 120) -> int:
     """Keep so many workers at it until all is settled; how many were killed."""
     deaths, names = Counter[int | None](), (f"worker.{n}" for n in count())
-    with Crowd() as crowd:
+    with ForkedProcesses() as forked:
 
         def all_done() -> bool:
-            for name in [name for name, process in crowd.processes.items() if process.exitcode is not None]:
-                deaths[crowd.processes[name].exitcode] += 1
-                crowd.kill(name)
-            while len(crowd.processes) < workers:
-                crowd.start(next(names), work, url, *args)
+            for name in [name for name, process in forked.processes.items() if process.exitcode is not None]:
+                deaths[forked.processes[name].exitcode] += 1
+                forked.kill(name)
+            while len(forked.processes) < workers:
+                forked.start(next(names), work, url, *args)
             stats = queue.stats()
             return stats.waiting + stats.leased == 0
 
@@ -76,20 +76,20 @@ def maintained(broker: rq_dlq.Broker, url: str, done: Callable[[], bool], patien
     """Keep three processes at it, of which one that works is killed now and then, until all is done."""
     chance, names = random.Random(3), (f"maintenance.{n}" for n in count())
     kills, deadline = 0, time.monotonic() + patience
-    with Crowd() as crowd:
+    with ForkedProcesses() as forked:
 
         def works(name: str) -> bool:
-            end = f":{crowd.processes[name].pid}"
+            end = f":{forked.processes[name].pid}"
             return any(one.process.endswith(end) for one in broker._run(processes.maintainers("rq")))
 
         while not done():
             assert time.monotonic() < deadline, "it is not done, and nobody does it"
-            while len(crowd.processes) < 3:
-                crowd.start(next(names), maintain, url)
-            victim = chance.choice([*crowd.processes])
+            while len(forked.processes) < 3:
+                forked.start(next(names), maintain, url)
+            victim = chance.choice([*forked.processes])
             wait_until(partial(works, victim))
             time.sleep(chance.uniform(0, 0.6))
-            assert crowd.alive(victim), "it ended by itself"
-            crowd.kill(victim)
+            assert forked.alive(victim), "it ended by itself"
+            forked.kill(victim)
             kills += 1
     assert kills > 1  # more than ten on a machine that has nothing else to do

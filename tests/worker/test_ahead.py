@@ -12,8 +12,8 @@ import pytest
 import rq_dlq
 from rq_dlq.worker import Worker
 from rq_dlq.worker.claiming import Pace
-from tests.each import each
 from tests.servers import wait_until
+from tests.tables import each_row
 from tests.worker.conftest import Working
 
 
@@ -54,7 +54,7 @@ def test_what_waits_behind_a_stuck_call_is_given_back(
     assert queue.stats().totals.get("lapsed", 0) == 0
 
 
-@each("colour", ["def", "async def"])
+@each_row("colour", ["def", "async def"])
 def test_no_handler_gets_what_outlived_its_time_since_its_claim(colour: str, broker: rq_dlq.Broker) -> None:
     """I7: it is given back, so that the server expires it."""
     queue, outlived = broker.queue(colour.replace(" ", "-")), 0

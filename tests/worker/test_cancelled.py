@@ -15,11 +15,11 @@ from rq_dlq import Message, PerKey
 from rq_dlq.core.cancelling.calls import Notice
 from rq_dlq.worker import cancels
 from rq_dlq.worker.claiming import Pace
-from tests.each import each
 from tests.servers import wait_until
+from tests.tables import each_row
 from tests.worker.conftest import Working
 
-COLOURS = each("colour", ["def", "async def"])
+COLOURS = each_row("colour", ["def", "async def"])
 
 
 class Calls:

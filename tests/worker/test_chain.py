@@ -11,7 +11,7 @@ from rq_dlq import BrokerUnavailable, KnownId, Message
 from rq_dlq.worker import Worker
 from tests.behaviour.faults import lose
 from tests.behaviour.helpers import AT_ONCE
-from tests.each import each
+from tests.tables import each_row
 
 
 def register(queue: Any, colour: str, links: Callable[[int], list[Any]], **options: Any) -> None:
@@ -28,7 +28,7 @@ def register(queue: Any, colour: str, links: Callable[[int], list[Any]], **optio
     queue.handler(**options)(plain if colour == "def" else awaiting)
 
 
-@each(("colour", "ack_each"), [("def", False), ("def", True), ("async def", False), ("async def", True)])
+@each_row(("colour", "ack_each"), [("def", False), ("def", True), ("async def", False), ("async def", True)])
 def test_a_handler_sends_with_its_ack(colour: str, ack_each: bool, broker: rq_dlq.Broker) -> None:
     row = f"{colour[:3]}.{ack_each}"
     orders, mails = broker.queue(f"orders.{row}", results="1h"), broker.queue(f"mails.{row}")
@@ -64,7 +64,7 @@ def test_a_known_id_is_no_failure_of_the_message(broker: rq_dlq.Broker) -> None:
     assert [mail.body for mail in mails.claim(9)] == ["before"]
 
 
-@each("arrives", [True, False])
+@each_row("arrives", [True, False])
 def test_a_handler_may_pass_over_an_unknown_outcome(
     arrives: bool, broker: rq_dlq.Broker, caplog: Any
 ) -> None:

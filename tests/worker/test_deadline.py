@@ -14,11 +14,11 @@ import rq_dlq
 from rq_dlq import ConfigurationError, Redeliver
 from rq_dlq.worker import Worker
 from rq_dlq.worker.stopping import DeadlinePassed
-from tests.each import each
 from tests.servers import wait_until
+from tests.tables import each_row
 from tests.worker.conftest import Working
 
-COLOURS = each("colour", ["def", "async def"])
+COLOURS = each_row("colour", ["def", "async def"])
 LONG = 30.0  # seconds that no call takes which is cut short
 
 

@@ -21,7 +21,7 @@ from rq_dlq.worker import Worker
 from rq_dlq.worker.async_consumer import AsyncConsumer
 from rq_dlq.worker.consumer import Consumer
 from rq_dlq.worker.finished import MOST, Finished
-from tests.each import each
+from tests.tables import each_row
 from tests.worker.test_acks import COLOURS, handle
 
 WAYS = [("def", 1, 0.0), ("def", 8, 0.0), ("def", 8, 0.001), ("async def", 10, 0.0), ("async def", 200, 0.0),
@@ -53,7 +53,7 @@ def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"rq_dlq.worker.{consumer}.STUCK_AFTER", 60)
 
 
-@each("way", WAYS)
+@each_row("way", WAYS)
 def test_they_are_few(
     way: tuple[str, int, float], server: str, raw: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,7 +114,7 @@ async def sleeps(_: int) -> None:
     await asyncio.sleep(60)
 
 
-@each("way", [some_wait, Together(), sleeps])
+@each_row("way", [some_wait, Together(), sleeps])
 def test_async_calls_that_end_in_one_iteration_are_few(
     way: Callable[[int], Any], server: str, raw: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,7 +245,7 @@ def slowly_awaiting(connected: Any) -> Any:
     return late
 
 
-@each("way", WAYS)
+@each_row("way", WAYS)
 def test_they_count_until_they_are_sent(
     way: tuple[str, int, float], server: str, raw: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

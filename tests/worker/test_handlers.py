@@ -32,8 +32,8 @@ from rq_dlq.worker.claiming import Pace
 from rq_dlq.worker.consumer import Consumer
 from rq_dlq.worker.reporting import Reporting
 from tests.behaviour.helpers import after
-from tests.each import each
 from tests.servers import wait_until
+from tests.tables import each_row
 from tests.worker.conftest import Working
 
 COLOURS = pytest.mark.parametrize("colour", ["def", "async def"])
@@ -516,7 +516,7 @@ def test_the_line_of_a_failure_names_what_its_message_waits_for(broker: rq_dlq.B
 UNCHARGED = "uncharged attempt 1 failed: Redeliver: redeliver after 5m; back in 5m"
 
 
-@each(
+@each_row(
     ("name", "error", "says"),
     [
         ("a", ValueError("x"), "try 1 of 3 failed: ValueError: x; back in 1h"),
@@ -771,7 +771,7 @@ class Yields:
         yield
 
 
-@each("function", [
+@each_row("function", [
     yields, yields_meanwhile, Yields(), Yields().method, partial(yields), partial(partial(Yields())),
 ])  # fmt: skip
 def test_a_function_that_yields_is_no_handler(function: Any, broker: rq_dlq.Broker) -> None:
@@ -779,7 +779,7 @@ def test_a_function_that_yields_is_no_handler(function: Any, broker: rq_dlq.Brok
         broker.queue("a").handler(function)
 
 
-@each("function", [lambda: None, lambda _, __, ___: None])
+@each_row("function", [lambda: None, lambda _, __, ___: None])
 def test_a_function_that_takes_no_message_is_no_handler(function: Any, broker: rq_dlq.Broker) -> None:
     with pytest.raises(ConfigurationError, match="a handler takes"):
         broker.queue("a").handler()(function)

@@ -16,7 +16,7 @@ import rq_dlq
 from rq_dlq import ConfigurationError, RqDlqError
 from rq_dlq.worker import Worker
 from rq_dlq.worker import worker as worker_module
-from tests.each import each
+from tests.tables import each_row
 from tests.worker.conftest import Working
 from tests.worker.test_handlers import COLOURS, register
 
@@ -163,7 +163,7 @@ class Nothing:
         """As little."""
 
 
-@each("function", [nothing, Nothing(), lambda _: None, 5])
+@each_row("function", [nothing, Nothing(), lambda _: None, 5])
 def test_what_cannot_be_one_is_refused(function: Any, broker: rq_dlq.Broker) -> None:
     with pytest.raises(ConfigurationError, match="a lifespan takes no arguments and yields"):
         broker.lifespan(function)

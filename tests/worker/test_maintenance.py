@@ -36,9 +36,9 @@ from rq_dlq.values.readable import UPKEEP
 from rq_dlq.worker.maintenance import ROLES, Maintenance
 from tests import servers
 from tests.behaviour.helpers import after
-from tests.each import each
 from tests.servers import counts, wait_until
 from tests.servers.counts import verbs_run
+from tests.tables import each_row
 from tests.worker.conftest import Working
 from tests.worker.killed import maintained
 from tests.worker.test_processes import restartable
@@ -454,7 +454,7 @@ def _seen_since(broker: Broker, when: datetime) -> Callable[[], bool]:
     return lambda: broker._run(processes.maintainers("rq"))[0].seen_at > when
 
 
-@each("roles", [["reaper"], ["expiry", "Redelivery"], "expire", []])
+@each_row("roles", [["reaper"], ["expiry", "Redelivery"], "expire", []])
 def test_unknown_roles_are_told(broker: Broker, roles: Any) -> None:
     with pytest.raises(InvalidInput, match="choose from redelivery, expiry, retention"):
         Maintenance(broker, roles)

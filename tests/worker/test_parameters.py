@@ -10,7 +10,7 @@ import pytest
 
 import rq_dlq.asyncio
 from rq_dlq import ConfigurationError, Delivery
-from tests.each import each
+from tests.tables import each_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +94,7 @@ def rest(body: Any, *others: Any) -> None:
     seen.append((body, others))
 
 
-@each("function", [wrapper, async_wrapper, rest, functools.partial(wrapper)])
+@each_row("function", [wrapper, async_wrapper, rest, functools.partial(wrapper)])
 def test_a_function_that_does_not_show_what_it_takes_is_refused(function: Any, broker: rq_dlq.Broker) -> None:
     with pytest.raises(
         ConfigurationError, match=r"write out its parameters, .* functools\.wraps\(function\)"
@@ -117,7 +117,7 @@ def alone(it: Delivery[Any]) -> None: ...
 def of_asyncio(it: rq_dlq.asyncio.Delivery[Any], body: Any) -> None: ...
 
 
-@each("function", [reversed_places, alone, of_asyncio])
+@each_row("function", [reversed_places, alone, of_asyncio])
 def test_the_delivery_in_the_first_place_is_refused(function: Any, broker: rq_dlq.Broker) -> None:
     with pytest.raises(ConfigurationError, match="the delivery is the second parameter, after the body"):
         broker.queue("a").handler(function)

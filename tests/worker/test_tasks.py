@@ -16,7 +16,7 @@ import rq_dlq.asyncio
 from rq_dlq import Broker, ConfigurationError, Poison
 from rq_dlq.worker import Worker
 from tests.behaviour.helpers import after
-from tests.behaviour.test_tasks import User
+from tests.behaviour.sending.test_tasks import User
 from tests.worker.test_handlers import traced
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ after the removal. A deleter that dies between its steps leaves a name without a
 opened in just that moment, a queue without a name, until the next client opens it. Aliases are never removed,
 since a client that opens a queue cannot see whether another is just giving its name: the readers of a name
 that was given once look for dead letters forever, in at most a thousand other queues a second.
-`tests/behaviour/test_policies_at_once.py` tries the orders of these steps.
+`tests/behaviour/policies/test_policies_at_once.py` tries the orders of these steps.
 """
 
 from __future__ import annotations

@@ -91,27 +91,29 @@ ELSEWHERE = {
     "pass_on": "it gives back as a nack with a delay does, by facts that no world has: T2, T4 and T39",
     "groups": "it only reads, and the index that it reads is in every world",
     "reindex": "for keys that were deleted: T2, T4 and T40",
-    "renumber": "of data that 0.1.0 wrote: model/unseen/test_renumber",
-    "progress": "it writes a word that no script reads: T4, and behaviour/test_progress",
-    "result": "it changes nothing, and no world has a result: behaviour/test_results, and T43",
+    "renumber": "of data that 0.1.0 wrote: model/survived_mutants/test_renumber",
+    "progress": "it writes a word that no script reads: T4, and behaviour/settling/test_progress",
+    "result": "it changes nothing, and no world has a result: behaviour/results/test_results, and T43",
     "regroup": "for rows that are missing where a script was cut off: T2 and T4",
     **dict.fromkeys(("begin_batch", "note_batch"), "of no message: T2 and T4"),
-    **dict.fromkeys(("due", "schedule"), "of keys that no world has: T4, and behaviour/test_schedules"),
+    **dict.fromkeys(
+        ("due", "schedule"), "of keys that no world has: T4, and behaviour/schedules/test_schedules"
+    ),
     **dict.fromkeys(
         ("start_redrive", "step_redrive", "offer_redrive", "steer_redrive", "undo_redrive"),
-        "of a list that no world has, else as redrive: T4, and behaviour/test_redrives",
+        "of a list that no world has, else as redrive: T4, and behaviour/redrive/test_redrives",
     ),
     **dict.fromkeys(
         ("open_gather", "send_children", "close_gather", "carry_gather", "cancel_gather"),
         "of gathers, which no world has: model/test_gathers, and T47",
     ),
-    "mute": "of no message: T4, and behaviour/test_muting",
+    "mute": "of no message: T4, and behaviour/dead_letters/test_muting",
     **dict.fromkeys(
         ("cancel", "pause_lane", "probe_lane"), "of seats and gates, which no world has: K1, K2, K3 and K6"
     ),
     "limit_lane": "of seats, which no world has: K2 and K3",
     "restore": "of messages from outside, dead from the start: T4, and cli/test_exports",
-    "delete": "it ends the world: T4, and behaviour/test_delete",
+    "delete": "it ends the world: T4, and behaviour/queues/test_delete",
     **dict.fromkeys(("configure", "set_policy"), "a scope is one world of settings: T2 and T4"),
 }
 """The verbs that no scope tries, and why."""

@@ -15,7 +15,7 @@ WHOLE = (
     "tests/model", "tests/behaviour", "tests/format", "tests/scripts/test_functions.py",
     "tests/policy/test_lua_delay.py", "tests/test_bad_input.py",
 )  # fmt: skip
-CORE = ("tests/model/test_model.py", "tests/behaviour/test_settle.py", "tests/model/test_stops.py")
+CORE = ("tests/model/test_model.py", "tests/behaviour/settling/test_settle.py", "tests/model/test_stops.py")
 """What suffices for a write that is left out."""
 EXAMPLES, STEPS = 25, 40
 PHASES = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
@@ -58,7 +58,7 @@ def with_tests(work: Callable[[list[pytest.Item]], None], paths: Sequence[str]) 
     with tempfile.TemporaryDirectory(prefix="rq-dlq-mutants-", ignore_cleanup_errors=True) as scratch:
         options = [
             "-m",
-            "not slow and not other_way",
+            "not slow and not other_variant",
             "--basetemp",
             f"{scratch}/pytest",
             "-p",

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tests.connections.ways import Direct, Way, ways
+from tests.connections.sources import Direct, Way, ways
 from tests.servers import Server, free_port, wait_until
 from tests.verbs.life import CutShort, Life
 

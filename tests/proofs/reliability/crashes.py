@@ -28,7 +28,7 @@ import redis
 import rq_dlq
 from rq_dlq.client.durability import Durability
 from rq_dlq.errors import Unconfirmed
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.proofs.reliability.actors import (
     CHUNK,
     Place,
@@ -235,20 +235,20 @@ def consume_for_ever(place: Place) -> None:
 def happen(accident: Accident, directory: Path, seed: int, seconds: float) -> Counts:
     """Have one accident after so many seconds of load, and as many seconds of load after it."""
     directory.mkdir(parents=True, exist_ok=True)
-    with accident.scene(directory, seed) as scene, Crowd() as crowd:
+    with accident.scene(directory, seed) as scene, ForkedProcesses() as forked:
         place = Place(scene.url, directory / "journals", LEASE, durability=accident.durability)
         queue, journal = place.queue(), place.journal()
         for chunk in range(WAITING // CHUNK):
             send_chunk(queue, journal, "first", chunk)
         for number in range(SENDERS):
-            crowd.start(f"sender-{number}", send_for_ever, place, f"s{number}")
+            forked.start(f"sender-{number}", send_for_ever, place, f"s{number}")
         for number in range(CONSUMERS):
-            crowd.start(f"consumer-{number}", consume_for_ever, place)
+            forked.start(f"consumer-{number}", consume_for_ever, place)
         _go_on(place.journals, seconds)
         scene.strike()
         _go_on(place.journals, seconds)
         for number in range(SENDERS):
-            crowd.kill(f"sender-{number}")
+            forked.kill(f"sender-{number}")
         wait_until(lambda: is_empty(queue), 120)
         wait_until(lambda: not _pending(place.journals))
         queue._broker.close()

@@ -28,7 +28,7 @@ import click
 
 from rq_dlq import BrokerUnavailable
 from tests.colours import Awaited
-from tests.connections.ways import Direct, Way, ways
+from tests.connections.sources import Direct, Way, ways
 from tests.servers import Server, free_port, wait_until
 from tests.servers.counts import WORDS
 from tests.servers.proxy import Commands, Fault, Proxy

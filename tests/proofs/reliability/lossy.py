@@ -25,7 +25,7 @@ import redis
 
 from rq_dlq._redis import pools
 from tests.colours import Awaited
-from tests.connections.ways import TIMEOUT, Address, Colour, Way, ways
+from tests.connections.sources import TIMEOUT, Address, Colour, Way, ways
 from tests.servers import Server, wait_until
 from tests.servers.clusters import Cluster, PlainClient, said
 from tests.servers.proxy import Chance, Fault, Proxy

@@ -16,7 +16,7 @@ from sqlalchemy import create_engine, func, select
 from rq_dlq import Broker
 from rq_dlq.outbox import Outbox, Relay, relay
 from rq_dlq.outbox.sqlalchemy import METADATA, ROWS
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.outbox.databases import Unlocked, an_hour_passes, taken
 from tests.proofs.reliability.findings import audited, wrong
 from tests.proofs.reliability.row import Figures, Run
@@ -88,8 +88,10 @@ def out_of_order(came: Sequence[int], spans: dict[int, Span]) -> int:
 class Trial:
     """Rows are written, relays killed, and what comes is taken and done with."""
 
-    def __init__(self, run: Run, server: Server, proxy: Proxy, crowd: Crowd, database: str) -> None:
-        self._random, self._crowd, self._net = run.random, crowd, proxy.rule
+    def __init__(
+        self, run: Run, server: Server, proxy: Proxy, forked: ForkedProcesses, database: str
+    ) -> None:
+        self._random, self._forked, self._net = run.random, forked, proxy.rule
         self._raw, self._urls = server.client(), (f"unix://{proxy.socket}", database)
         self.engine = create_engine(database)
         METADATA.create_all(self.engine)
@@ -104,12 +106,12 @@ class Trial:
         """Start relays; one in four heeds the lock of the database, and each draws a form of the verbs."""
         for name in names:
             locks, form = self._random.random() < 0.25, self._random.choice(self._forms)
-            self._crowd.start(name, serve, *self._urls, locks, form)
+            self._forked.start(name, serve, *self._urls, locks, form)
 
     def kill(self, names: Sequence[str]) -> None:
         """Kill relays."""
         for name in names:
-            self._crowd.kill(name)
+            self._forked.kill(name)
             self.kills += 1
 
     def write(self, connection: Any, bodies: Sequence[int]) -> None:
@@ -198,9 +200,9 @@ def run(run: Run) -> Figures:
         server = stack.enter_context(Server(run.directory / "redis"))
         net = Striking(run.random.getrandbits(32))
         proxy = stack.enter_context(Proxy(server.socket, run.directory, net))
-        crowd = stack.enter_context(Crowd())
+        forked = stack.enter_context(ForkedProcesses())
         pool = stack.enter_context(ThreadPoolExecutor(WRITERS))
-        trial = Trial(run, server, proxy, crowd, database)
+        trial = Trial(run, server, proxy, forked, database)
         late, share = range(rows, rows + TOGETHER), rows // rounds // WRITERS * WRITERS
         holds = trial.engine.dialect.name == "postgresql"
         began = time.monotonic()

@@ -16,7 +16,7 @@ from rq_dlq.core.claiming import calls as claiming_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Held
 from rq_dlq.core.steps.step import Batch
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.proofs.reliability.actors import (
     BATCH,
     CHUNK,
@@ -109,8 +109,10 @@ class Done:
 class Trial:
     """One run, from the first message until the queue is drained."""
 
-    def __init__(self, plan: Plan, place: Place, raw: Any, drawn: random.Random, crowd: Crowd) -> None:
-        self.plan, self.place, self.raw, self.random, self.crowd = plan, place, raw, drawn, crowd
+    def __init__(
+        self, plan: Plan, place: Place, raw: Any, drawn: random.Random, forked: ForkedProcesses
+    ) -> None:
+        self.plan, self.place, self.raw, self.random, self.forked = plan, place, raw, drawn, forked
         self.queue = place.queue()
         self.done = Done()
         self._journal = Journal(place.journals, "trial")
@@ -164,12 +166,12 @@ class Trial:
         name = self._new(sender)
         planned = self.plan.messages // CHUNK // len(SENDERS)
         end = planned if first < planned else first + MORE
-        self.crowd.start(name, send, self.place, sender, range(first, end))
+        self.forked.start(name, send, self.place, sender, range(first, end))
         self.senders[sender] = Sending(name, first, end)
 
     def _start_consumer(self, kind: str) -> None:
         name = self._new(kind)
-        self.crowd.start(name, ACTS[kind], self.place)
+        self.forked.start(name, ACTS[kind], self.place)
         self.consumers.append(name)
 
     def _new(self, kind: str) -> str:
@@ -178,13 +180,13 @@ class Trial:
 
     def _look_after_senders(self, sent: int) -> None:
         for sender, sending in list(self.senders.items()):
-            if not self.crowd.alive(sending.name):
+            if not self.forked.alive(sending.name):
                 del self.senders[sender]
                 if not self._is_done() and sent < MOST * self.plan.messages:
                     self._start_sender(sender, sending.end)
         if self.senders and self._due(self.done.senders_killed, self.plan.senders_killed, sent):
             sender = self.random.choice(list(self.senders))
-            self.crowd.kill(self.senders[sender].name)
+            self.forked.kill(self.senders[sender].name)
             self.done.senders_killed += 1
             self._start_sender(sender, self._goes_on_at(self.senders[sender]))
 
@@ -214,7 +216,7 @@ class Trial:
             self._start_consumer(kind_of(name))
 
     def _kill(self, name: str) -> None:
-        self.crowd.kill(name)
+        self.forked.kill(name)
         self.done.kills.append(TOGETHER if is_real(name) else BATCH)
 
     def _freeze_one(self) -> None:
@@ -226,12 +228,12 @@ class Trial:
         if ready:
             name = self.random.choice(ready)
             self.freezing[name] = (self.place.journals / f"{name}.journal").stat().st_size
-            self.crowd.signal(name, FREEZE)
+            self.forked.signal(name, FREEZE)
             self.consumers.remove(name)
             self._start_consumer(kind)
 
     def _see_who_is_frozen(self) -> None:
-        for name in filter(self.crowd.stands_still, [*self.freezing]):
+        for name in filter(self.forked.stands_still, [*self.freezing]):
             path, start = self.place.journals / f"{name}.journal", self.freezing.pop(name)
             *_, held = (ids for said, ids in lines(path) if said == "got")  # perhaps just before it was told
             until = time.monotonic() + ARRIVAL + self.plan.lease / 1000
@@ -243,7 +245,7 @@ class Trial:
         """Let it go on once what it held was taken from it; when it knows that, it is killed."""
         self.queue.maintain()
         taken = self._take_over(zombie)
-        self.crowd.signal(zombie.name, signal.SIGCONT)
+        self.forked.signal(zombie.name, signal.SIGCONT)
         held, journals = set(zombie.held), self.place.journals
         wait_until(lambda: held <= heard(journals, zombie, "acked", "stale"), WAKING)
         if taken:

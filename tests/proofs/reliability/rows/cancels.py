@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rq_dlq import Broker, BrokerRefused, BrokerUnavailable, PerKey, Queue
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.proofs.reliability.findings import audited, wrong
 from tests.proofs.reliability.row import Figures, Row, Run
 from tests.proofs.reliability.rows.worker_calls import Notes, noted
@@ -130,7 +130,7 @@ def run(run: Run) -> Figures:
     with (
         Server(run.directory / "redis", *OPTIONS) as server,
         Proxy(server.socket, run.directory, lossy) as proxy,
-        Crowd() as crowd,
+        ForkedProcesses() as forked,
     ):
         url, number = f"unix://{proxy.socket}", count()
 
@@ -138,7 +138,7 @@ def run(run: Run) -> Figures:
             kind, _, at = of.partition(" ")
             name = f"{kind}{next(number)} {at}"
             act, how = (work, WORKERS[int(at)]) if kind == "worker" else (cancel, name.replace(" ", "x"))
-            crowd.start(name, act, url, notes / f"{name}.notes", how)
+            forked.start(name, act, url, notes / f"{name}.notes", how)
 
         for at in range(len(WORKERS)):
             start(f"worker {at}")
@@ -152,12 +152,12 @@ def run(run: Run) -> Figures:
                 server.kill()
                 server.start()
             else:
-                name = run.random.choice([one for one in crowd.processes if one.startswith(what)])
-                crowd.kill(name)
+                name = run.random.choice([one for one in forked.processes if one.startswith(what)])
+                forked.kill(name)
                 killed[name] = time.monotonic()
                 start(f"{what} {name.partition(' ')[2]}")
-        for name in [one for one in crowd.processes if one.startswith("canceller")]:
-            crowd.kill(name)
+        for name in [one for one in forked.processes if one.startswith("canceller")]:
+            forked.kill(name)
         queue = queue_of(server.url)
         with suppress(BaseException):  # pytest's: what is left is counted
             wait_until(lambda: _is_empty(queue), DRAINED)

@@ -23,7 +23,7 @@ from rq_dlq import (
     ResultError,
     ResultUnavailable,
 )
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.proofs.reliability.findings import audited, wrong
 from tests.proofs.reliability.journal import Journal
 from tests.proofs.reliability.row import Figures, Row, Run
@@ -89,34 +89,34 @@ def run(run: Run) -> Figures:
     with (
         Server(run.directory / "redis", *OPTIONS) as server,
         Proxy(str(run.directory / "redis" / "redis.sock"), run.directory, Chance(run.seed, LOST)) as network,
-        Crowd() as crowd,
+        ForkedProcesses() as forked,
     ):
         for number in range(WORKERS):
-            crowd.start(f"worker-{number}", work, network.url)
+            forked.start(f"worker-{number}", work, network.url)
         for number in range(SENDERS):
-            crowd.start(f"s{number}", send, server.url, journals, f"s{number}")
+            forked.start(f"s{number}", send, server.url, journals, f"s{number}")
         queue = queue_of(server.url)
         for kill in range(kills):
             run.done(kill, kills + 1, f"kills: {kill}")
             time.sleep(run.random.uniform(0.3, 1.2))
-            _strike(run, server, network, crowd, kill)
+            _strike(run, server, network, forked, kill)
             with suppress(BrokerUnavailable, BrokerRefused):
                 queue.dlq.redrive(all=True)
         for number in range(SENDERS):
-            crowd.kill(f"s{number}")
+            forked.kill(f"s{number}")
         return _count(server, queue, journals, kills)
 
 
-def _strike(run: Run, server: Server, network: Proxy, crowd: Crowd, kill: int) -> None:
+def _strike(run: Run, server: Server, network: Proxy, forked: ForkedProcesses, kill: int) -> None:
     """Kill a worker or the server, or freeze a worker for longer than its lease."""
     what, name = ("worker", "frozen", "server")[kill % 3], f"worker-{run.random.randrange(WORKERS)}"
     if what == "worker":
-        crowd.kill(name)
-        crowd.start(name, work, network.url)
+        forked.kill(name)
+        forked.start(name, work, network.url)
     elif what == "frozen":
-        crowd.signal(name, signal.SIGSTOP)
+        forked.signal(name, signal.SIGSTOP)
         time.sleep(FROZEN)
-        crowd.signal(name, signal.SIGCONT)
+        forked.signal(name, signal.SIGCONT)
     else:
         server.kill()
         server.start()

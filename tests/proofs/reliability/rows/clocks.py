@@ -12,7 +12,7 @@ import redis
 
 import rq_dlq
 from rq_dlq import RedeliveryPolicy
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.proofs.reliability import shims
 from tests.proofs.reliability.actors import CHUNK, Place, is_empty, server_time
 from tests.proofs.reliability.findings import audited, counters, unexplained, wrong
@@ -52,22 +52,24 @@ class Stepping:
         with server, server.client() as raw:
             queue = place.queue()
             queue.stats()
-            with Crowd() as crowd:
+            with ForkedProcesses() as forked:
                 for sender, wrong_by in SENDERS.items():
                     chunks = self.messages // CHUNK // len(SENDERS)
-                    crowd.start(f"sender-{sender}", send, place, server.clock, wrong_by, sender, chunks)
+                    forked.start(f"sender-{sender}", send, place, server.clock, wrong_by, sender, chunks)
                 for number, wrong_by in enumerate(CONSUMERS):
-                    crowd.start(f"consumer-{number}", consume, place, server.clock, wrong_by)
-                self._step(server, place, queue, crowd)
+                    forked.start(f"consumer-{number}", consume, place, server.clock, wrong_by)
+                self._step(server, place, queue, forked)
                 wait_until(lambda: is_empty(queue), 3 * PATIENCE)
-                assert all(map(crowd.alive, [name for name in crowd.processes if "consumer" in name]))
+                assert all(map(forked.alive, [name for name in forked.processes if "consumer" in name]))
             remaining = [name.decode() for name in raw.hkeys("rq:{work}:messages")]
             told = sums(place.journals, remaining)
             self._look(raw, told)
             queue._broker.close()
         return told
 
-    def _step(self, server: SkewedServer, place: Place, queue: rq_dlq.Queue[int], crowd: Crowd) -> None:
+    def _step(
+        self, server: SkewedServer, place: Place, queue: rq_dlq.Queue[int], forked: ForkedProcesses
+    ) -> None:
         with server.client() as raw:
             for skew in cycle(STEPS):
                 acked = _acked(raw)
@@ -76,19 +78,21 @@ class Stepping:
                 server.clock.step(skew)
                 self.steps += 1
                 self.run.done(acked, self.messages, f"clock {skew / 1000:+,.1f} s")
-                wait_until(partial(self._moves, queue, raw, crowd, acked), PATIENCE)
+                wait_until(partial(self._moves, queue, raw, forked, acked), PATIENCE)
                 if self.steps % 5 == 0:  # one dies with what it holds, and its leases are frozen or long over
                     number = self.killed % len(CONSUMERS)
-                    crowd.kill(f"consumer-{number}")
-                    crowd.start(f"consumer-{number}", consume, place, server.clock, CONSUMERS[number])
+                    forked.kill(f"consumer-{number}")
+                    forked.start(f"consumer-{number}", consume, place, server.clock, CONSUMERS[number])
                     self.killed += 1
         server.clock.step(3 * HOUR)  # what was delayed in what is now the future falls due
 
-    def _moves(self, queue: rq_dlq.Queue[int], raw: redis.Redis, crowd: Crowd, before: int) -> bool:
+    def _moves(
+        self, queue: rq_dlq.Queue[int], raw: redis.Redis, forked: ForkedProcesses, before: int
+    ) -> bool:
         """Whether a part was acked since, or all are sent and nothing is due, or soon will be."""
         if _acked(raw) >= before + self.messages // PARTS:
             return True
-        if any(crowd.alive(f"sender-{sender}") for sender in SENDERS):
+        if any(forked.alive(f"sender-{sender}") for sender in SENDERS):
             return False
         soon = server_time(queue) + 2 * LEASE  # later leases began before a step back
         coming = (raw.zcount(f"rq:{{work}}:{index}", 0, soon) for index in ("scheduled", "leases"))

@@ -17,7 +17,7 @@ import redis
 from rq_dlq import Message, RedeliveryPolicy
 from rq_dlq.values import record
 from tests import servers
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.format import other
 from tests.format.side_by_side import Worlds, check_step
 from tests.model.steps import STEPS
@@ -116,24 +116,24 @@ def try_verbs(steps: list[str]) -> list[str]:
 def try_workers(directory: Path, each: int, show: Callable[[float, float], None]) -> tuple[Sums, list[str]]:
     """Processes of both forms on one queue: what they tell, and what was wrong."""
     sent = each * EACH * len(MODULES)
-    with Server(directory / "redis") as server, Crowd() as crowd:
+    with Server(directory / "redis") as server, ForkedProcesses() as forked:
         raw, journals = server.client(), directory / "journals"
         journals.mkdir()
         for form, modules in MODULES.items():
             place = Place(server.url, journals, LEASE, AT_ONCE, modules)
             for n in range(EACH):
-                crowd.start(f"{form}-{n}", live, place, form, each)
+                forked.start(f"{form}-{n}", live, place, form, each)
         deadline, found = time.monotonic() + 60 + sent / 50, list[str]()
         while (acked := counters(raw, "work").get("acked", 0)) < sent and time.monotonic() < deadline:
             try:
-                assert all(crowd.alive(name) for name in crowd.processes)
+                assert all(forked.alive(name) for name in forked.processes)
             except RuntimeError as error:  # a delivery was not what it has to be
                 found.append(str(error))
                 break
             show(acked, sent)
             time.sleep(0.05)
-        for name in list(crowd.processes):
-            crowd.kill(name)
+        for name in list(forked.processes):
+            forked.kill(name)
         there: list[Any] = raw.hkeys("rq:{work}:messages")
         left = [name.decode() for name in there]
         told, totals = sums(journals, left), counters(raw, "work")

@@ -22,7 +22,7 @@ from rq_dlq import (
     RqDlqError,
 )
 from rq_dlq._keys import QueueKeys
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.proofs.reliability.findings import audited, wrong
 from tests.proofs.reliability.row import Figures, Row, Run
 from tests.proofs.reliability.rows.worker_calls import Notes, noted
@@ -214,16 +214,16 @@ def run(run: Run) -> Figures:
     with (
         Server(run.directory / "redis", *OPTIONS) as server,
         Proxy(server.socket, run.directory, chance) as proxy,
-        Crowd() as crowd,
+        ForkedProcesses() as forked,
     ):
         url, number = f"unix://{proxy.socket}", count()
 
         def start(kind: str, left: int = 0) -> None:
             name = f"{kind}{next(number)}"
             if kind == "opener":
-                crowd.start(name, open_some, url, notes / f"{name}.notes", name, most, left)
+                forked.start(name, open_some, url, notes / f"{name}.notes", name, most, left)
             else:
-                crowd.start(name, work if kind == "worker" else operate, url, notes / f"{name}.notes", name)
+                forked.start(name, work if kind == "worker" else operate, url, notes / f"{name}.notes", name)
 
         for _ in range(WORKERS):
             start("worker")
@@ -236,28 +236,28 @@ def run(run: Run) -> Figures:
             if opened < gathers // 3:  # at first nothing is killed, so that the time after an end is seen
                 continue
             what = ROUND[len(kills) % len(ROUND)]
-            _strike(run, server, crowd, what)
+            _strike(run, server, forked, what)
             if what != "server":
                 start(what, max(1, (gathers - opened) // OPENERS))
             kills.append(time.time())
-        for name in [one for one in crowd.processes if one.startswith("hand")]:
-            crowd.kill(name)
+        for name in [one for one in forked.processes if one.startswith("hand")]:
+            forked.kill(name)
         with server.client() as raw:
             with suppress(BaseException):  # pytest's: what is left is counted
                 wait_until(lambda: _is_drained(server.url) and not _rows_left(raw), DRAINED)
-            for name in list(crowd.processes):
-                crowd.kill(name)
+            for name in list(forked.processes):
+                forked.kill(name)
             lost = chance.seen.total() - chance.seen["passed"]
             return compared(history_of(notes), server.url, raw, kills, lost)
 
 
-def _strike(run: Run, server: Server, crowd: Crowd, what: str) -> None:
+def _strike(run: Run, server: Server, forked: ForkedProcesses, what: str) -> None:
     """Kill the server, or a process of a kind."""
     if what == "server":
         server.kill()
         server.start()
     else:
-        crowd.kill(run.random.choice([one for one in crowd.processes if one.startswith(what)]))
+        forked.kill(run.random.choice([one for one in forked.processes if one.startswith(what)]))
 
 
 def _rows_left(raw: Any) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import rq_dlq
 from rq_dlq._keys import QueueKeys
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.proofs.reliability.findings import audited, wrong
 from tests.proofs.reliability.harm import ABREAST, BROKEN_OFF, EACH, HARMS, LONG, MOST, queue_of, work
 from tests.proofs.reliability.row import Figures, Row, Run
@@ -63,8 +63,10 @@ def began(notes: Path) -> list[tuple[Begun, bool]]:
 class Trial:
     """One run: workers that are started again when they die, until all messages are settled."""
 
-    def __init__(self, plan: Plan, server: Server, notes: Path, random: Random, crowd: Crowd) -> None:
-        self.plan, self.crowd, self._url, self._notes = plan, crowd, server.url, notes
+    def __init__(
+        self, plan: Plan, server: Server, notes: Path, random: Random, forked: ForkedProcesses
+    ) -> None:
+        self.plan, self.forked, self._url, self._notes = plan, forked, server.url, notes
         self._raw: Any = server.client()
         self.broker = rq_dlq.Broker(server.url)
         self.queues = {name: queue_of(self.broker, name) for name in KINDS}
@@ -99,17 +101,17 @@ class Trial:
             time.sleep(TICK)
 
     def _start_again(self) -> None:
-        for worker, process in list(self.crowd.processes.items()):
+        for worker, process in list(self.forked.processes.items()):
             if process.exitcode is not None:
                 self.ends[process.exitcode] += 1
                 self._explain(worker, process.exitcode, process.pid)
-                self.crowd.kill(worker)
+                self.forked.kill(worker)
         for name, number in self.plan.workers.items():
-            alive = [worker for worker in self.crowd.processes if worker.startswith(name)]
+            alive = [worker for worker in self.forked.processes if worker.startswith(name)]
             for _ in range(number - len(alive)):
                 new = next(self._numbers)
                 colour = ("def", "async def")[new % 2]
-                self.crowd.start(f"{name}.{new}", work, self._url, self._notes, name, colour)
+                self.forked.start(f"{name}.{new}", work, self._url, self._notes, name, colour)
 
     def _explain(self, worker: str, code: int, pid: int | None) -> None:
         """What ran may end it; but a connection that a handler has closed may be missed later."""
@@ -196,8 +198,8 @@ def run(run: Run) -> Figures:
         short=Plan(1, 10, {"brief": 2, "long": 3}),
         whole=Plan(100, 20, {"brief": 6, "long": 16}),
     )
-    with Server(run.directory / "redis") as server, Crowd() as crowd:
-        trial = Trial(plan, server, run.directory, run.random, crowd)
+    with Server(run.directory / "redis") as server, ForkedProcesses() as forked:
+        trial = Trial(plan, server, run.directory, run.random, forked)
         trial.run(run.done)
         return judge(trial, server.client())
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rq_dlq.client.settings import read_info
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.proofs.reliability.actors import Place, work
 from tests.proofs.reliability.findings import audited, over, wrong
 from tests.proofs.reliability.journal import noted
@@ -34,7 +34,7 @@ def blocked(reply: bytes) -> int:
 
 @dataclass
 class Herd:
-    """A crowd of workers that wait.
+    """A forked of workers that wait.
 
     Attributes:
         workers: how many, threads of a few processes, each with a connection of its own.
@@ -48,7 +48,7 @@ class Herd:
     place: Place
     workers: int
     most: float
-    crowd: Crowd
+    forked: ForkedProcesses
     idle: Load = field(default_factory=lambda: Load(0, 0, 0))
     back: list[int] = field(default_factory=list)
     busiest: list[int] = field(default_factory=list)
@@ -59,11 +59,11 @@ class Herd:
         """Look on while they are idle; have them lose their connections in both ways."""
         queue = self.place.queue()
         for number in range(PROCESSES):
-            self.crowd.start(f"herd.{number}", work, self.place, self.workers // PROCESSES)
+            self.forked.start(f"herd.{number}", work, self.place, self.workers // PROCESSES)
         with self.server.client() as raw:
             self._wait_until_all_wait(raw)
             self._count_the_woken(queue)
-            self.idle = load(raw, watch, [process.pid or 0 for process in self.crowd.processes.values()])
+            self.idle = load(raw, watch, [process.pid or 0 for process in self.forked.processes.values()])
             self._one_message(queue)
             accepted = raw.info("stats")["total_connections_received"]
             raw.client_kill_filter(_type="normal", skipme=True)
@@ -159,8 +159,8 @@ def run(run: Run) -> Figures:
     workers = run.pick(short=200, whole=1_000)
     most = run.pick(short=BUSIEST_OF_FEW, whole=BUSIEST)
     watch = run.pick(short=2.0, whole=10.0)
-    with Server(run.directory / "redis", "--maxclients", "4000") as server, Crowd() as crowd:
-        herd = Herd(server, Place(server.url, run.directory / "journals"), workers, most, crowd)
+    with Server(run.directory / "redis", "--maxclients", "4000") as server, ForkedProcesses() as forked:
+        herd = Herd(server, Place(server.url, run.directory / "journals"), workers, most, forked)
         herd.run(watch)
         with server.client() as raw:
             return judge(herd, raw)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.proofs.reliability.actors import Place
 from tests.proofs.reliability.findings import audited, counters, unexplained, wrong
 from tests.proofs.reliability.journal import sums
@@ -63,15 +63,15 @@ def run(run: Run) -> Figures:
         whole=Plan(1_000_000, kills=1_000, zombies=50, senders_killed=100),
         soak=Plan(3_000_000, kills=3_000, zombies=150, senders_killed=300),
     )
-    with Server(run.directory / "redis") as server, Crowd() as crowd:
+    with Server(run.directory / "redis") as server, ForkedProcesses() as forked:
         place = Place(server.url, run.directory / "journals", plan.lease)
         raw = server.client()
-        trial = Trial(plan, place, raw, run.random, crowd)
+        trial = Trial(plan, place, raw, run.random, forked)
         began = time.monotonic()
         trial.run(run.done)
         took = time.monotonic() - began
-        for name in list(crowd.processes):
-            crowd.kill(name)
+        for name in list(forked.processes):
+            forked.kill(name)
         return judge(plan, place, raw, trial, took)
 
 

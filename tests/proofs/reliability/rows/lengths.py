@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from rq_dlq import Broker, BrokerRefused, BrokerUnavailable, LeaseLost, Message, Queue, QueueFull
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.proofs.reliability.findings import audited, wrong
 from tests.proofs.reliability.journal import Journal
 from tests.proofs.reliability.row import Figures, Row, Run
@@ -84,11 +84,11 @@ def run(run: Run) -> Figures:
     with (
         Server(run.directory / "redis", *OPTIONS) as server,
         Proxy(str(run.directory / "redis" / "redis.sock"), run.directory, Chance(run.seed, LOST)) as network,
-        Crowd() as crowd,
+        ForkedProcesses() as forked,
     ):
         acts = {f"s{n}": send for n in range(SENDERS)} | {f"w{n}": work for n in range(WORKERS)}
         for name, act in acts.items():
-            crowd.start(name, act, network.url, journals, name)
+            forked.start(name, act, network.url, journals, name)
         queue = queue_of(server.url)
         for kill in range(kills):
             run.done(kill, kills + 1, f"kills: {kill}")
@@ -98,11 +98,11 @@ def run(run: Run) -> Figures:
                 server.start()
             else:
                 name = run.random.choice([*acts])
-                crowd.kill(name)
-                crowd.start(name, acts[name], network.url, journals, f"{name}-{kill}")
+                forked.kill(name)
+                forked.start(name, acts[name], network.url, journals, f"{name}-{kill}")
         for name in [*acts]:
             if name.startswith("s"):
-                crowd.kill(name)
+                forked.kill(name)
         return _count(server, queue, journals, kills, most)
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from rq_dlq.client.settings import version_of
+from tests.connections.sources import ways
 from tests.connections.versions import environment, others
-from tests.connections.ways import ways
 from tests.proofs.reliability.findings import first
 from tests.proofs.reliability.program import server_version
 from tests.proofs.reliability.row import CORES, Figures, Row, Run

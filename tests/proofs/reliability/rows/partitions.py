@@ -12,7 +12,7 @@ import rq_dlq
 from rq_dlq import BrokerUnavailable, Delivery, Message
 from rq_dlq._redis.proof import WRITES
 from rq_dlq.errors import Unconfirmed
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.proofs.reliability import network
 from tests.proofs.reliability.actors import note_acked
 from tests.proofs.reliability.findings import audited, counters, wrong
@@ -70,24 +70,24 @@ class Site:
         self.server = Server(directory / f"server-{host}", *options, port=PORT, inside=Hosts.inside(host))
         self._clients: list[str] = []
 
-    def open(self, crowd: Crowd, journals: Path, round_: int) -> None:
+    def open(self, forked: ForkedProcesses, journals: Path, round_: int) -> None:
         """Two senders and a consumer begin."""
         name = f"{round_}-{self.host}"
         self._clients = [f"send-{name}-1", f"send-{name}-2", f"consume-{name}"]
         for client in self._clients:
             act = consuming if client.startswith("consume") else sending
-            crowd.start(client, act, self.server.url, journals, client)
+            forked.start(client, act, self.server.url, journals, client)
 
-    def close(self, crowd: Crowd) -> None:
+    def close(self, forked: ForkedProcesses) -> None:
         """They end."""
         for client in self._clients:
-            if client in crowd.processes:
-                assert crowd.alive(client)
-                crowd.kill(client)
+            if client in forked.processes:
+                assert forked.alive(client)
+                forked.kill(client)
 
-    def stop_consuming(self, crowd: Crowd) -> None:
+    def stop_consuming(self, forked: ForkedProcesses) -> None:
         """The consumer ends, the senders go on."""
-        crowd.kill(self._clients[-1])
+        forked.kill(self._clients[-1])
 
     def noted(self, journals: Path, event: str) -> int:
         """How often its clients noted this."""
@@ -115,7 +115,7 @@ class Partitions:
     """
 
     journals: Path
-    crowd: Crowd
+    forked: ForkedProcesses
     seen: Counter[str] = field(default_factory=Counter[str])
     unmarked: int = 0
 
@@ -125,18 +125,18 @@ class Partitions:
         self._contest(old)
         Hosts.cut_off(new.host)
         new.lead()
-        new.open(self.crowd, self.journals, number)
+        new.open(self.forked, self.journals, number)
         sides = (old, new)
         self._wait_for(
             *((side, "unconfirmed", UNCONFIRMED) for side in sides),
             *((side, "acked", HANDLED) for side in sides),
         )
-        old.stop_consuming(self.crowd)
+        old.stop_consuming(self.forked)
         with rq_dlq.Broker(old.server.url) as broker:
             held = self._held(broker, f"holder-{number}")
             contested = broker.queue(CONTESTED).claim(BATCH)
         self._wait_for((old, "unconfirmed", UNCONFIRMED))  # seen by nobody before it is forgotten
-        old.close(self.crowd)
+        old.close(self.forked)
         Hosts.join(new.host)
         old.follow(new)
         wait_until(lambda: online(new.server))
@@ -202,18 +202,18 @@ def partition(run: Run) -> Figures:
     """Partitions, one after the other; what was confirmed must be there in the end."""
     rounds = run.pick(short=1, whole=20, soak=500)
     journals = run.directory / "journals"
-    with Hosts(2), Crowd() as crowd:
+    with Hosts(2), ForkedProcesses() as forked:
         old, new = Site(1, run.directory), Site(2, run.directory)
-        partitions = Partitions(journals, crowd)
+        partitions = Partitions(journals, forked)
         with old.server, new.server:
             new.follow(old)
             wait_until(lambda: online(old.server))
-            old.open(crowd, journals, 0)
+            old.open(forked, journals, 0)
             for number in range(1, rounds + 1):
                 run.done(number, rounds, f"partition {number}")
                 partitions.one(old, new, number)
                 old, new = new, old
-            old.close(crowd)
+            old.close(forked)
             with old.server.client() as raw:
                 wait_until(lambda: len(raw.client_list(_type="normal")) == 1)
                 remaining = {name.decode() for name in raw.hkeys("rq:{work}:messages")}

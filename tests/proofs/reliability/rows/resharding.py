@@ -17,7 +17,7 @@ from rq_dlq._redis.cluster import slot_of
 from rq_dlq.core.steps import confirm
 from rq_dlq.errors import Unconfirmed
 from rq_dlq.worker import Worker
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.proofs.reliability.actors import NotedTally
 from tests.proofs.reliability.findings import audited, beyond, counters, over, wrong
 from tests.proofs.reliability.journal import Journal, sums
@@ -74,8 +74,8 @@ def work(url: str, directory: Path, name: str) -> None:
 class Shards:
     """The cluster, and who uses it."""
 
-    def __init__(self, cluster: Cluster, crowd: Crowd, directory: Path) -> None:
-        self.cluster, self._crowd, self._directory = cluster, crowd, directory
+    def __init__(self, cluster: Cluster, forked: ForkedProcesses, directory: Path) -> None:
+        self.cluster, self._forked, self._directory = cluster, forked, directory
         self.back: list[float] = []
 
     def open(self) -> None:
@@ -83,7 +83,7 @@ class Shards:
         for number in range(2):
             for act in (produce, work):
                 name = f"{act.__name__}-{number}"
-                self._crowd.start(name, act, self.cluster.url, self._directory, name)
+                self._forked.start(name, act, self.cluster.url, self._directory, name)
         self.go_on()
 
     def go_on(self) -> None:
@@ -91,7 +91,7 @@ class Shards:
         before = self._journals()
         self._wait(
             lambda: (
-                len(self._journals()) == len(self._crowd.processes)
+                len(self._journals()) == len(self._forked.processes)
                 and all(size > before.get(path, 0) + MORE for path, size in self._journals().items())
             ),
             "nothing goes on",
@@ -101,7 +101,7 @@ class Shards:
         """While everybody lives, until something has come about."""
         deadline = time.monotonic() + PATIENCE
         while not condition():
-            assert all(map(self._crowd.alive, self._crowd.processes))
+            assert all(map(self._forked.alive, self._forked.processes))
             assert time.monotonic() < deadline, f"{otherwise}: {self.errors()[-1:]}"
             time.sleep(TICK)
 
@@ -135,12 +135,12 @@ class Shards:
     def close(self) -> None:
         """The producers end, and the workers when there is nothing left."""
         for number in range(2):
-            self._crowd.kill(f"produce-{number}")
+            self._forked.kill(f"produce-{number}")
         raw = PlainClient(self.cluster)
         self._wait(lambda: not remaining(raw), "the queues are not drained")
         for number in range(2):
-            assert self._crowd.alive(f"work-{number}")
-            self._crowd.kill(f"work-{number}")
+            assert self._forked.alive(f"work-{number}")
+            self._forked.kill(f"work-{number}")
 
     def errors(self) -> list[str]:
         """What producers were told."""
@@ -155,8 +155,8 @@ def remaining(raw: Any) -> set[str]:
 def reshard(run: Run) -> Figures:
     """Slots move and shards die, in turn."""
     moves, kills = run.pick(short=(1, 1), whole=(10, 5), soak=(200, 100))
-    with Cluster(run.directory / "nodes", replicas=1) as cluster, Crowd() as crowd:
-        shards = Shards(cluster, crowd, run.directory)
+    with Cluster(run.directory / "nodes", replicas=1) as cluster, ForkedProcesses() as forked:
+        shards = Shards(cluster, forked, run.directory)
         shards.open()
         for number in range(moves):
             run.done(number, moves + kills, f"move {number + 1}")

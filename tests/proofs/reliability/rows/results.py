@@ -25,7 +25,7 @@ from rq_dlq import (
 )
 from rq_dlq.core.results import results
 from rq_dlq.core.results.calls import End, Meant
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.proofs.reliability.findings import audited, wrong
 from tests.proofs.reliability.journal import Journal
 from tests.proofs.reliability.row import Figures, Row, Run
@@ -142,20 +142,20 @@ def run(run: Run) -> Figures:
     with (
         Server(run.directory / "redis", *OPTIONS) as server,
         Proxy(server.socket, run.directory, lossy) as proxy,
-        Crowd() as crowd,
+        ForkedProcesses() as forked,
     ):
         url = f"unix://{proxy.socket}"
         for number in range(WORKERS):
-            crowd.start(f"worker-{number}", work, url)
+            forked.start(f"worker-{number}", work, url)
         for number in range(CALLERS):
-            crowd.start(f"c{number}x0", call, url, journals, f"c{number}x0")
+            forked.start(f"c{number}x0", call, url, journals, f"c{number}x0")
         for kill in range(kills):
             run.done(kill, kills + 1, f"kills: {kill}")
             time.sleep(run.random.uniform(0.3, 1.5))
-            _strike(run, server, url, crowd, kill)
+            _strike(run, server, url, forked, kill)
         time.sleep(WAIT + 1)  # each wait that has begun ends
-        for name in [name for name in crowd.processes if name.startswith("c")]:
-            crowd.kill(name)
+        for name in [name for name in forked.processes if name.startswith("c")]:
+            forked.kill(name)
         return _count(server, journals, kills, lossy)
 
 
@@ -169,18 +169,18 @@ class Lossy:
         return (self.words if commands is PUSHED else self.replies)(commands)
 
 
-def _strike(run: Run, server: Server, url: str, crowd: Crowd, kill: int) -> None:
+def _strike(run: Run, server: Server, url: str, forked: ForkedProcesses, kill: int) -> None:
     """Kill a worker, a caller or the server; fill its memory for a moment; or redrive what is dead."""
     what = ROUND[kill % len(ROUND)]
     if what == "worker":
         name = f"worker-{run.random.randrange(WORKERS)}"
-        crowd.kill(name)
-        crowd.start(name, work, url)
+        forked.kill(name)
+        forked.start(name, work, url)
     elif what == "caller":
-        name = run.random.choice([name for name in crowd.processes if name.startswith("c")])
-        crowd.kill(name)
+        name = run.random.choice([name for name in forked.processes if name.startswith("c")])
+        forked.kill(name)
         again = f"{name.partition('x')[0]}x{kill}"
-        crowd.start(again, call, url, run.directory / "journals", again)
+        forked.start(again, call, url, run.directory / "journals", again)
     elif what == "redrive":  # they die again, so the newest outcome is an error again
         queue_of(server.url).dlq.redrive(all=True)
     elif what == "server":

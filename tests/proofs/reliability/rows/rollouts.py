@@ -13,7 +13,7 @@ from rq_dlq import ConsumerReport, Outcome, ProcessReport
 from rq_dlq.core.processes.processes import Reporter
 from rq_dlq.values.signature import Taken
 from tests.conftest import Clock
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.proofs.reliability.findings import audited, wrong
 from tests.proofs.reliability.rollout import CALLED, SHOP, Version, program, work
 from tests.proofs.reliability.row import Figures, Row, Run
@@ -29,8 +29,8 @@ STARTING, SOON = 30.0, 60.0  # seconds of the real clock
 class Rollout:
     """Workers of both versions; the clock of the scripts is moved whenever nothing is left to do before."""
 
-    def __init__(self, url: str, raw: Any, crowd: Crowd) -> None:
-        self._url, self._raw, self._crowd = url, raw, crowd
+    def __init__(self, url: str, raw: Any, forked: ForkedProcesses) -> None:
+        self._url, self._raw, self._forked = url, raw, forked
         self.clock = Clock(raw)
         self.broker, self.tasks = program(url, "new")
         self.queue = self.broker.queue(SHOP)
@@ -43,14 +43,14 @@ class Rollout:
         """Start workers, and wait until they report."""
         before = len(self.broker.workers())
         for name in names:
-            self._crowd.start(name, work, self._url, version)
+            self._forked.start(name, work, self._url, version)
         wait_until(lambda: len(self.broker.workers()) >= before + len(names), STARTING)
 
     def stop(self, name: str) -> None:
         """Tell a worker to stop; it takes its report with it."""
-        self._crowd.signal(name, signal.SIGTERM)
-        self._crowd.processes[name].join(SOON)
-        self._crowd.kill(name)
+        self._forked.signal(name, signal.SIGTERM)
+        self._forked.processes[name].join(SOON)
+        self._forked.kill(name)
 
     def stand_in(self) -> None:
         """Report a live worker of the new version, which never comes."""
@@ -98,9 +98,9 @@ class Rollout:
 def run(run: Run) -> Figures:
     """Side by side; then the new version is busy elsewhere; then there is only the old one."""
     count = run.pick(short=120, whole=1_000)
-    with Server(run.directory / "redis") as server, Crowd() as crowd:
+    with Server(run.directory / "redis") as server, ForkedProcesses() as forked:
         raw = server.client()
-        rollout = Rollout(server.url, raw, crowd)
+        rollout = Rollout(server.url, raw, forked)
         rollout.start("old", *OLD)
         rollout.start("new", NEW)
         rollout.send(count, "known", "fresh", "grown")

@@ -16,7 +16,7 @@ import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq._redis import Retries
 from rq_dlq._redis.exchange import packed
-from tests.connections.ways import Address, Colour, Direct
+from tests.connections.sources import Address, Colour, Direct
 from tests.proofs.reliability.findings import first, wrong
 from tests.proofs.reliability.lossy import Work, live
 from tests.proofs.reliability.row import Figures, Row, Run

@@ -13,7 +13,7 @@ from typing import Any
 
 import rq_dlq
 from rq_dlq.client.durability import Durability
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.proofs.reliability import shims
 from tests.proofs.reliability.actors import CHUNK, Place, send_chunk, steadily
 from tests.proofs.reliability.disk import Disk
@@ -69,9 +69,9 @@ class Trials:
         environment = disk.environment if disk else None
         server = Server(directory, *OPTIONS, "--appendfsync", forgotten, environment=environment)
         place = Place(server.url, self.journals, LEASE, durability=promised)
-        with server, Crowd() as crowd:
+        with server, ForkedProcesses() as forked:
             for number in range(SENDERS):
-                crowd.start(f"sender-{number}", send_steadily, place, f"s{number}")
+                forked.start(f"sender-{number}", send_steadily, place, f"s{number}")
             self._set_right(server)
             for kill in range(self.kills):
                 self.run.done(kill, self.kills, f"{self.fsync}, {'cuts' if disk else 'kills'}: {kill}")
@@ -84,8 +84,8 @@ class Trials:
                 self.windows.append((early, _sizes(place.journals)))
             self._wait_for_work(server, place)
             for number in range(SENDERS):
-                assert crowd.alive(f"sender-{number}")
-                crowd.kill(f"sender-{number}")
+                assert forked.alive(f"sender-{number}")
+                forked.kill(f"sender-{number}")
             return self._count(server, place)
 
     def _wait_for_work(self, server: Server, place: Place) -> Sizes:

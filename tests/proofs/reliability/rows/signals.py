@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, Literal, get_args
 
 import rq_dlq
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.proofs.reliability.findings import audited, wrong
 from tests.proofs.reliability.journal import lines, noted, repeated
 from tests.proofs.reliability.row import Figures, Row, Run
@@ -52,8 +52,8 @@ class Seen:
 class Rounds:
     """Workers one after the other, each told to stop while it works."""
 
-    def __init__(self, url: str, journals: Path, random: Random, crowd: Crowd) -> None:
-        self.journals, self.random, self.crowd, self._url = journals, random, crowd, url
+    def __init__(self, url: str, journals: Path, random: Random, forked: ForkedProcesses) -> None:
+        self.journals, self.random, self.forked, self._url = journals, random, forked, url
         self.queue = queue_of(rq_dlq.Broker(url))
         self.seen = Seen()
 
@@ -107,15 +107,15 @@ class Rounds:
 
     def _stop(self, name: str) -> None:
         with suppress(ProcessLookupError):  # it was faster
-            self.crowd.signal(name, signal.SIGTERM)
+            self.forked.signal(name, signal.SIGTERM)
 
     @contextmanager
     def _worker(self, name: str, colour: str) -> Iterator[BaseProcess]:
-        self.crowd.start(name, work, self._url, self.journals, name, colour)
+        self.forked.start(name, work, self._url, self.journals, name, colour)
         try:
-            yield self.crowd.processes[name]
+            yield self.forked.processes[name]
         finally:
-            self.crowd.kill(name)
+            self.forked.kill(name)
 
 
 def judge(rounds: Rounds, number: int, raw: Any) -> Figures:
@@ -153,8 +153,8 @@ def judge(rounds: Rounds, number: int, raw: Any) -> Figures:
 def run(run: Run) -> Figures:
     """By turns: SIGTERM, SIGTERM twice, SIGINT; sync, async."""
     rounds = run.pick(short=6, whole=200)
-    with Server(run.directory / "redis") as server, Crowd() as crowd:
-        trial = Rounds(server.url, run.directory / "journals", run.random, crowd)
+    with Server(run.directory / "redis") as server, ForkedProcesses() as forked:
+        trial = Rounds(server.url, run.directory / "journals", run.random, forked)
         trial.run(rounds, run.done)
         return judge(trial, rounds, server.client())
 

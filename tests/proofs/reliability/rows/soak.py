@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from redis import exceptions
 
 import rq_dlq
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.proofs.reliability.actors import Place, consume, is_empty, send, steadily, work
 from tests.proofs.reliability.findings import audited, counters, unexplained, wrong
 from tests.proofs.reliability.journal import sums
@@ -60,7 +60,7 @@ class Nemesis:
     """
 
     server: Server
-    crowd: Crowd
+    forked: ForkedProcesses
     place: Place
     drawn: random.Random
     blows: Counter[str] = field(default_factory=Counter)
@@ -92,23 +92,23 @@ class Nemesis:
         self._started += 1
         name = f"{act.__name__}-{self._started}"
         mine = (self.place, f"s{self._started}") if act is send_steadily else (self.place,)
-        self.crowd.start(name, act, *mine)
+        self.forked.start(name, act, *mine)
 
     def _anyone(self) -> str:
-        name = self.drawn.choice(sorted(self.crowd.processes))
-        assert self.crowd.alive(name)
+        name = self.drawn.choice(sorted(self.forked.processes))
+        assert self.forked.alive(name)
         return name
 
     def _kill_a_process(self) -> None:
         name = self._anyone()
-        self.crowd.kill(name)
+        self.forked.kill(name)
         self._start({act.__name__: act for act in ACTORS}[name.partition("-")[0]])
 
     def _freeze_a_process(self) -> None:
         name = self._anyone()
-        self.crowd.signal(name, signal.SIGSTOP)
+        self.forked.signal(name, signal.SIGSTOP)
         self._stand_still()
-        self.crowd.signal(name, signal.SIGCONT)
+        self.forked.signal(name, signal.SIGCONT)
 
     def _stand_still(self) -> None:
         time.sleep(self.drawn.uniform(*STANDSTILL))
@@ -159,8 +159,8 @@ def soak(run: Run) -> Figures:
     seconds = run.pick(short=4.0, whole=60.0, soak=600.0)
     options = ("--appendonly", "yes", "--appendfsync", "always")
     place = Place(f"unix://{run.directory}/redis/redis.sock", run.directory / "journals", LEASE)
-    with Server(run.directory / "redis", *options) as server, Crowd() as crowd:
-        nemesis = Nemesis(server, crowd, place, run.random)
+    with Server(run.directory / "redis", *options) as server, ForkedProcesses() as forked:
+        nemesis = Nemesis(server, forked, place, run.random)
         nemesis.begin()
         queue = place.queue()
         wait_until(lambda: queue.stats().totals.get("acked"), DRAIN)
@@ -169,15 +169,15 @@ def soak(run: Run) -> Figures:
             run.done(past, seconds, f"{nemesis.blows.total()} blows")
             time.sleep(run.random.uniform(*PAUSES))
             nemesis.strike()
-        for name in [name for name in crowd.processes if name.startswith(("send", "move"))]:
-            crowd.kill(name)
+        for name in [name for name in forked.processes if name.startswith(("send", "move"))]:
+            forked.kill(name)
         aside = queue._broker.queue(ASIDE)
         wait_until(
             lambda: aside.select(all=True).move(queue) == 0 and is_empty(aside) and is_empty(queue), DRAIN
         )
-        for name in list(crowd.processes):
-            assert crowd.alive(name)
-            crowd.kill(name)
+        for name in list(forked.processes):
+            assert forked.alive(name)
+            forked.kill(name)
         with server.client() as raw:
             queue._broker.close()
             found = sums(place.journals, (name.decode() for name in raw.hkeys(queue._core.keys["messages"])))

@@ -10,7 +10,7 @@ from typing import Any
 
 import rq_dlq
 from rq_dlq import DeadLetter, RedeliveryPolicy
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.proofs.reliability.actors import Place, work
 from tests.proofs.reliability.findings import audited, over, wrong
 from tests.proofs.reliability.journal import noted, sums
@@ -43,8 +43,8 @@ class Storm:
     redriven: int
     ready: int
 
-    def __init__(self, place: Place, raw: Any, crowd: Crowd, messages: int, watch: float) -> None:
-        self.place, self.raw, self.crowd, self.messages, self._watch = place, raw, crowd, messages, watch
+    def __init__(self, place: Place, raw: Any, forked: ForkedProcesses, messages: int, watch: float) -> None:
+        self.place, self.raw, self.forked, self.messages, self._watch = place, raw, forked, messages, watch
         self.queue: rq_dlq.Queue[int] = place.queue()
         self.ids = self.queue.send_many([0] * messages)
 
@@ -53,7 +53,7 @@ class Storm:
         before = verbs_run(self.raw)
         self._hire("failing", fails=True)
         self._wait(lambda: self._total("nacked") == self.messages * len(WAITS))
-        pids = [process.pid or 0 for process in self.crowd.processes.values()]
+        pids = [process.pid or 0 for process in self.forked.processes.values()]
         self.idle = load(self.raw, self._watch, pids)
         self.queue.select(places=["scheduled"]).deliver_now()
         self._wait(lambda: self.queue.stats().dead == self.messages)
@@ -68,11 +68,11 @@ class Storm:
 
     def _hire(self, kind: str, *, fails: bool) -> None:
         for number in range(WORKERS):
-            self.crowd.start(f"{kind}.{number}", work, self.place, CONCURRENCY, fails)
+            self.forked.start(f"{kind}.{number}", work, self.place, CONCURRENCY, fails)
 
     def _dismiss(self) -> None:
-        for name in list(self.crowd.processes):
-            self.crowd.kill(name)
+        for name in list(self.forked.processes):
+            self.forked.kill(name)
 
     def _total(self, name: str) -> int:
         return int(self.raw.hget(self.queue._core.keys["counters"], name) or 0)
@@ -147,9 +147,9 @@ def run(run: Run) -> Figures:
     """Fail, and look at what is left."""
     messages = run.pick(short=500, whole=10_000, soak=100_000)
     watch = run.pick(short=1.0, whole=5.0)
-    with Server(run.directory / "redis") as server, server.client() as raw, Crowd() as crowd:
+    with Server(run.directory / "redis") as server, server.client() as raw, ForkedProcesses() as forked:
         storm = Storm(
-            Place(server.url, run.directory / "journals", policy=POLICY), raw, crowd, messages, watch
+            Place(server.url, run.directory / "journals", policy=POLICY), raw, forked, messages, watch
         )
         storm.run()
         return judge(storm)

@@ -17,7 +17,7 @@ from typing import Any
 import rq_dlq
 from rq_dlq import RedeliveryPolicy
 from rq_dlq.worker import Worker
-from tests.crowd import Crowd
+from tests.forked import ForkedProcesses
 from tests.proofs.reliability.findings import audited, wrong
 from tests.proofs.reliability.row import Figures, Row, Run
 from tests.servers import Server, wait_until
@@ -104,10 +104,14 @@ def blocked(run: Run) -> Figures:
     for colour in ("def", "async def"):
         directory = run.directory / colour.replace(" ", "")
         directory.mkdir()
-        with Server(directory / "redis") as server, Crowd() as crowd, rq_dlq.Broker(server.url) as broker:
+        with (
+            Server(directory / "redis") as server,
+            ForkedProcesses() as forked,
+            rq_dlq.Broker(server.url) as broker,
+        ):
             queue = broker.queue("a", lease=LEASE)
             for n in range(2):
-                crowd.start(str(n), blocking_work, server.url, directory / f"{n}.notes", colour)
+                forked.start(str(n), blocking_work, server.url, directory / f"{n}.notes", colour)
             wait_until(partial(has_workers, broker, 2))
             queue.send_many([*range(19), "blocks", *range(19, 39)])
             wait_or_go_on(partial(has_acked, queue, 40))
@@ -214,15 +218,19 @@ def kills(run: Run) -> Figures:
 
 def killed(run: Run, directory: Path, colour: str, concurrency: int, seconds: float) -> list[float]:
     """The ages (seconds before the kill) of the finished calls whose messages are still leased after it."""
-    with Server(directory / "redis") as server, Crowd() as crowd, rq_dlq.Broker(server.url) as broker:
+    with (
+        Server(directory / "redis") as server,
+        ForkedProcesses() as forked,
+        rq_dlq.Broker(server.url) as broker,
+    ):
         queue = broker.queue("a", lease=LEASE)
         queue.send_many(range(20_000 if seconds < 0.01 else 2_000))
         raw: Any = server.client()
         ours = clients(raw)
-        crowd.start("w", killed_work, server.url, directory / "w.notes", colour, concurrency, seconds)
+        forked.start("w", killed_work, server.url, directory / "w.notes", colour, concurrency, seconds)
         wait_until(partial(has_acked, queue, WARM if seconds < TAKES[-1] else 3 * concurrency))
         time.sleep(run.random.uniform(0, 0.05))
-        crowd.kill("w")
+        forked.kill("w")
         at = time.monotonic()
         wait_until(lambda: clients(raw) <= ours)  # what it has sent is done before Redis sees its end
         left = {message_id.decode() for message_id in raw.hkeys(queue._core.keys["messages"])}

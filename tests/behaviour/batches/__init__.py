@@ -1,0 +1,1 @@
+"""Several claims under one name, as Spark takes them, and writes by many tasks."""

@@ -1,0 +1,1 @@
+"""Cancelling messages, even in work."""

@@ -1,0 +1,1 @@
+"""What operators do to chosen messages, at once or by a plan."""

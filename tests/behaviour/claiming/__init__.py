@@ -1,0 +1,1 @@
+"""Messages on their way out: which come next, when, to whom, and what waits for them."""

@@ -1,0 +1,1 @@
+"""A message that waits until others have ended."""

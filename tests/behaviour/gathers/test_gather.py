@@ -1,0 +1,504 @@
+"""Gathers: a message that is delivered when all of others have ended, whatever ends them, once."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rq_dlq
+from rq_dlq import (
+    DiscardingDeadLetterStrategy,
+    ExpiryPolicy,
+    IndividualDeadLetterStrategy,
+    InvalidInput,
+    KnownId,
+    Message,
+    RedeliveryPolicy,
+    ResultUnavailable,
+)
+from rq_dlq._keys import QueueKeys
+from rq_dlq._redis.acl import acl_line
+from rq_dlq._redis.roles import ROLES
+from tests.behaviour.faults import lose_replies
+from tests.conftest import Clock
+from tests.servers import Server
+from tests.tables import each_row_afresh
+from tests.variants import both_colours, on_fakeredis
+
+pytestmark = [both_colours("its verbs are new in both"), on_fakeredis("its rows are read by plain commands")]
+
+ONCE = RedeliveryPolicy(max_redeliveries=0)
+KEYS = ("rq:{render}:gathers", "rq:{reports}:gathers", "rq:{mail}:gathers")
+
+
+def ends(children: Any) -> dict[str, Any]:
+    return {name: child.end for name, child in children.items()}
+
+
+async def gathered(queue: Any) -> dict[str, Any]:
+    """Claim `then`, read what it has gathered, and ack it: nothing of the gather is left."""
+    (then,) = await queue.claim()
+    children = await then.gathered
+    await then.ack()
+    assert not await queue.claim()
+    return dict(children)
+
+
+async def test_then_is_due_when_all_children_have_ended(broker: Any, raw: Any) -> None:
+    render, mail, reports = (broker.queue(name) for name in ("render", "mail", "reports"))
+    async with broker.gather(then=(reports, {"id": 7}), within="1d") as gather:
+        for page in range(3):
+            await gather.send(render, {"page": page}, id=f"page-{page}")
+        await gather.send(mail, "hello", id="mail", result=False)
+        assert (await broker.gathers())[0].state == "open"
+    (status,) = await broker.gathers(queue="reports")
+    assert (status.id, status.queue, status.state) == (gather.id, "reports", "closed")
+    assert (status.children, status.open, "page-0" in status.oldest) == (4, 4, True)
+    for delivery in await render.claim(3):
+        await delivery.ack(result=delivery.body["page"] * 10)
+    assert not await reports.claim()
+    (last,) = await mail.claim()
+    assert (await last.ack(result="ignored")).gathered
+    (then,) = await reports.claim()
+    assert (then.id, then.body) == (gather.id, {"id": 7})
+    children = await then.gathered
+    found = {name: (child.queue, child.end, child.value, child.dropped) for name, child in children.items()}
+    assert found == {
+        "mail": ("mail", "acked", None, False),
+        "page-0": ("render", "acked", 0, False),
+        "page-1": ("render", "acked", 10, False),
+        "page-2": ("render", "acked", 20, False),
+    }
+    await then.ack()
+    assert not raw.exists(*KEYS)
+    with pytest.raises(ResultUnavailable):
+        await mail.result("mail")  # it was sent without
+
+
+async def _poison(queue: Any) -> None:
+    await (await queue.claim())[0].poison("bad")
+
+
+async def _fail(queue: Any) -> None:
+    await (await queue.claim())[0].nack("boom")
+
+
+async def _retire(queue: Any, clock: Clock) -> None:
+    await _poison(queue)
+    clock.advance("2h")
+    await queue.maintain()
+
+
+async def _acked(queue: Any) -> None:
+    await (await queue.claim())[0].ack()
+
+
+async def _lapse(queue: Any, clock: Clock) -> None:
+    for _ in range(2):
+        await queue.claim(lease="1s")
+        clock.advance("1m")
+    await queue.maintain()
+
+
+async def _expire(queue: Any, clock: Clock) -> None:
+    clock.advance("31m")
+    await queue.maintain()
+
+
+async def _cancel_leased(queue: Any) -> None:
+    await queue.claim()
+    await queue.cancel("child")
+
+
+async def _in_session(queue: Any) -> None:
+    async with queue.session() as session:
+        await session.claim()
+
+
+async def _move(queue: Any) -> None:
+    await queue.select(all=True).move(queue._broker.queue("other"), create=True)
+
+
+ENDS: dict[str, tuple[str, Callable[[Any, Any], Awaitable[object]]]] = {
+    "acked": ("acked", lambda queue, _: _acked(queue)),
+    "poison": ("dead", lambda queue, _: _poison(queue)),
+    "policy": ("dead", lambda queue, _: _fail(queue)),
+    "lapse": ("dead", _lapse),
+    "expired": ("expired", _expire),
+    "expired by hand": ("expired", lambda queue, _: queue.select(all=True).expire()),
+    "purged": ("purged", lambda queue, _: queue.purge(all=True)),
+    "cancelled": ("cancelled", lambda queue, _: queue.cancel("child")),
+    "cancelled in work": ("cancelled", lambda queue, _: _cancel_leased(queue)),
+    "moved": (
+        "moved",
+        lambda queue, _: _move(queue),
+    ),
+    "dead by hand": ("dead", lambda queue, _: queue.select(all=True).dead_letter()),
+    "session": ("acked", lambda queue, _: _in_session(queue)),
+}
+
+
+@each_row_afresh("end", ENDS)
+async def test_every_end_counts_once(end: str, broker: Any, clock: Clock, raw: Any) -> None:
+    """Whatever ends the last child, and a claim of its queue is enough to bring that to `then`."""
+    render = broker.queue(
+        "render", redelivery=ONCE, dead_letter=IndividualDeadLetterStrategy(expiration="1h"), max_in_flight=9
+    )
+    reports = broker.queue("reports")
+    async with broker.gather(then=(reports, "then")) as gather:
+        await gather.send(render, "x", id="child", ttl="30m" if end == "expired" else None)
+    word, do = ENDS[end]
+    await do(render, clock)
+    if end not in {"acked", "poison", "policy"}:  # who settles it by hand also brings it to `then`
+        await render.claim()
+    assert ends(await gathered(reports)) == {"child": word}
+    assert not raw.exists(*KEYS)
+
+
+async def test_before_it_is_closed_the_newest_end_counts(broker: Any, clock: Clock) -> None:
+    kept = IndividualDeadLetterStrategy(expiration="1h")
+    render, reports = broker.queue("render", dead_letter=kept), broker.queue("reports")
+    async with broker.gather(then=(reports, "then")) as gather:
+        await gather.send(render, "x", id="purged")
+        await _poison(render)
+        await render.dlq.purge(all=True)
+        await gather.send(render, "x", id="retired")
+        await _retire(render, clock)
+    assert ends(await gathered(reports)) == {"purged": "purged", "retired": "discarded"}
+
+
+async def test_what_the_settings_discard_has_ended(broker: Any) -> None:
+    render = broker.queue("render", dead_letter=DiscardingDeadLetterStrategy(), expiry=ExpiryPolicy())
+    reports = broker.queue("reports")
+    async with broker.gather(then=(reports, "then")) as gather:
+        await gather.send(render, "x", id="child")
+    await _poison(render)
+    await render.claim()
+    assert ends(await gathered(reports)) == {"child": "discarded"}
+
+
+async def test_a_child_that_is_redriven_is_open_again(broker: Any) -> None:
+    render, reports = broker.queue("render"), broker.queue("reports")
+    async with broker.gather(then=(reports, "then")) as gather:
+        for name in ("one", "two"):
+            await gather.send(render, "x", id=name)
+    await _poison(render)
+    await render.dlq.redrive(all=True)
+    await _acked(render)
+    assert not await reports.claim()
+    (status,) = await broker.gathers()
+    assert (status.open, dict(status.ends)) == (1, {"acked": 1})
+    await _poison(render)
+    await render.maintain()
+    await render.dlq.redrive(all=True)  # too late: all children of this queue have ended
+    await _acked(render)
+    assert sorted(ends(await gathered(reports)).values()) == ["acked", "dead"]
+
+
+async def test_within_is_over_first(broker: Any, clock: Clock, raw: Any) -> None:
+    render, reports = broker.queue("render"), broker.queue("reports")
+    async with broker.gather(then=(reports, "then"), within="1h") as gather:
+        await gather.send(render, "x", id="slow")
+        await gather.send(render, "x", id="fast", priority=9)
+    await _acked(render)
+    clock.advance("1h")
+    (then,) = await reports.claim()
+    assert ends(await then.gathered) == {"fast": "acked", "slow": None}
+    await then.nack("later", delay="1h")
+    await _acked(render)  # now all have ended, and it is not delivered sooner
+    await render.maintain()
+    assert not await reports.claim()
+    clock.advance("1h")
+    assert ends(await gathered(reports)) == {"fast": "acked", "slow": "acked"}
+    assert not raw.exists(*KEYS)
+
+
+async def test_its_time_to_live_begins_when_it_is_due(broker: Any, clock: Clock) -> None:
+    """The default of its queue: it may wait longer than that for its children."""
+    reports = broker.queue("reports", expiry=ExpiryPolicy(expiry_delay="10m"))
+    async with broker.gather(then=(reports, "then"), within="1h") as gather:
+        await gather.send(broker.queue("render"), "x", id="child")
+    clock.advance("1h")
+    (then,) = await reports.claim()
+    assert ends(await then.gathered) == {"child": None}
+
+
+async def test_its_opener_dies(broker: Any, clock: Clock, raw: Any) -> None:
+    """It was never closed; then it closes at the end of `within`."""
+    render, reports = broker.queue("render"), broker.queue("reports")
+    gather = broker.gather(then=(reports, "then"), within="1h")
+    await gather.__aenter__()
+    await gather.send(render, "x", id="child")
+    await _acked(render)
+    assert not await reports.claim()
+    clock.advance("1h")
+    assert ends(await gathered(reports)) == {"child": "acked"}
+    await render.maintain()
+    assert not raw.exists(*KEYS)
+    with pytest.raises(InvalidInput, match="the gather is over"):
+        await gather.send(render, "x")
+
+
+async def test_an_error_in_the_block_cancels(broker: Any, raw: Any) -> None:
+    render, reports = broker.queue("render"), broker.queue("reports")
+    gather = broker.gather(then=(reports, "then"))
+    await gather.__aenter__()
+    await gather.send(render, "x", id="held")
+    (held,) = await render.claim()
+    for name in ("one", "two"):
+        await gather.send(render, "x", id=name)
+    await gather.__aexit__(ZeroDivisionError, ZeroDivisionError(), None)
+    counts = await render.stats()
+    assert (counts.ready, counts.leased, counts.totals["cancelled"]) == (0, 1, 2)
+    assert (await reports.stats()).totals["cancelled"] == 1
+    await held.ack()
+    await render.claim()
+    assert not raw.exists(*KEYS)
+    assert not await broker.gathers()
+
+
+async def test_cancel_says_how_many_and_by_whom(broker: Any) -> None:
+    render, reports = broker.queue("render"), broker.queue("reports")
+    async with broker.gather(then=(reports, "then")) as gather:
+        await gather.send(render, "x")
+        assert await gather.cancel(by="anna") == 2
+        assert await gather.cancel() == 0
+        with pytest.raises(InvalidInput, match="in its `with` block"):
+            await gather.send(render, "x")
+    acts = [(act.by, act.did, act.number, act.queue) for act in await broker.audit()]
+    assert sorted(acts) == [("anna", "cancelled", 1, "render"), ("anna", "cancelled", 1, "reports")]
+    with pytest.raises(InvalidInput, match="not open"):
+        await broker.gather(then=(reports, "then")).cancel()
+
+
+async def test_known_messages_become_children(broker: Any) -> None:
+    render = broker.queue("render", dedup_window="1h", redelivery=ONCE)
+    reports = broker.queue("reports")
+    for name in ("acked", "dead", "held", "ready"):
+        await render.send("x", id=name)
+    for name in ("acked", "dead", "held"):
+        (delivery,) = await render.claim()
+        assert delivery.id == name
+        if name == "acked":
+            await delivery.ack()
+        elif name == "dead":
+            await delivery.poison("bad")
+    async with broker.gather(then=(reports, "then")) as gather:
+        sent = [await gather.send(render, "x", id=name) for name in ("acked", "dead", "held", "ready")]
+        assert (await gather.send(render, "x", id="ready")).new is False
+    assert [one.known for one in sent] == ["acked", "dead", "leased", "ready"]
+    await delivery.ack()
+    await _acked(render)
+    assert ends(await gathered(reports)) == {
+        "acked": "acked",
+        "dead": "dead",
+        "held": "acked",
+        "ready": "acked",
+    }
+
+
+async def test_a_child_of_another_gather_is_refused(broker: Any) -> None:
+    render, reports = broker.queue("render"), broker.queue("reports")
+    async with broker.gather(then=(reports, "first")) as first:
+        await first.send(render, "x", id="child")
+        async with broker.gather(then=(reports, "second")) as second:
+            for queue, name in ((render, "child"), (reports, first.id), (reports, second.id)):
+                with pytest.raises(KnownId, match="of another gather"):
+                    await second.send(queue, "x", id=name)
+    assert [one.children for one in await broker.gathers()] == [1]
+
+
+async def test_a_gather_without_children_is_due_at_once(broker: Any, raw: Any) -> None:
+    reports = broker.queue("reports")
+    async with broker.gather(then=(reports, "then")):
+        assert not await reports.claim()
+    assert await gathered(reports) == {}
+    assert not raw.exists(*KEYS)
+
+
+async def test_children_may_be_in_the_queue_of_then(broker: Any, raw: Any) -> None:
+    reports = broker.queue("reports")
+    async with broker.gather(then=(reports, "then")) as gather:
+        await gather.send(reports, "x", id="child")
+    await _acked(reports)
+    assert ends(await gathered(reports)) == {"child": "acked"}
+    assert not raw.exists(*KEYS)
+
+
+@each_row_afresh("verb", ["open_gather", "send_children", "close_gather", "carry_gather", "ack"])
+async def test_a_reply_is_lost(verb: str, broker: Any) -> None:
+    render, reports = broker.queue("render"), broker.queue("reports")
+    lost = await lose_replies(broker, verb)
+    async with broker.gather(then=(reports, "then")) as gather:
+        await gather.send(render, "x", id="one")
+        await gather.send(render, "x", id="two")
+    for _ in range(2):
+        await _acked(render)
+    assert lost.runs > 1
+    assert ends(await gathered(reports)) == {"one": "acked", "two": "acked"}
+    assert [(await queue.stats()).totals["sent"] for queue in (render, reports)] == [2, 1]
+
+
+async def test_results_that_were_dropped_say_so(broker: Any, clock: Clock) -> None:
+    render, reports = broker.queue("render", results="1m"), broker.queue("reports")
+    async with broker.gather(then=(reports, "then")) as gather:
+        await gather.send(render, "x", id="early")
+        await gather.send(render, "x", id="late")
+    for delivery in await render.claim(2):
+        await delivery.ack(result=delivery.id)
+        clock.advance("50s")
+    (then,) = await reports.claim()
+    children = await then.gathered
+    assert {name: (child.end, child.value, child.dropped) for name, child in children.items()} == {
+        "early": ("acked", None, True),
+        "late": ("acked", "late", False),
+    }
+    await then.ack()
+
+
+async def test_an_end_that_another_program_did_not_note_is_found(broker: Any, raw: Any) -> None:
+    """A program of version 0.1.0 knows no gathers: it removes messages, and keeps their outcomes."""
+    render, reports = broker.queue("render"), broker.queue("reports")
+    async with broker.gather(then=(reports, "then")) as gather:
+        for name in ("gone", "acked", "dead"):
+            await gather.send(render, "x", id=name)
+    keys = QueueKeys("rq", "render")
+    for delivery in await render.claim(3):
+        text = raw.hget(keys["states"], delivery.id)
+        raw.hset(keys["states"], delivery.id, re.sub(rb" gather=\S+", b"", text))
+        await (delivery.poison("bad") if delivery.id == "dead" else delivery.ack())
+        if delivery.id == "gone":
+            raw.delete(keys["results"], keys["result_times"])
+            raw.hdel(keys["settings"], "kept")
+    raw.zadd(keys["gathers"], {f"@{gather.id}/reports": 1})  # it is time to look
+    await render.maintain()
+    assert ends(await gathered(reports)) == {"acked": "acked", "dead": "dead", "gone": "gone"}
+
+
+async def test_then_that_is_gone_ends_the_gather(broker: Any, raw: Any) -> None:
+    render, reports = broker.queue("render"), broker.queue("reports")
+    async with broker.gather(then=(reports, "then")) as gather:
+        await gather.send(render, "x")
+        assert await reports.cancel(gather.id) == "cancelled"
+        with pytest.raises(InvalidInput, match="the gather is over"):
+            await gather.send(render, "x")
+    await _acked(render)
+    await render.claim()
+    assert not raw.exists(*KEYS)
+
+
+async def test_tasks_and_messages_with_options(broker: Any) -> None:
+    reports = broker.queue("reports")
+
+    @broker.task(queue="render")
+    def render(page: int, *, scale: int = 1) -> int:
+        return page * scale
+
+    @broker.task(queue="reports")
+    def report(number: int) -> int:
+        return number
+
+    async with broker.gather(then=(report.options(priority=9), (7,)), within="1h") as gather:
+        await gather.options(render).send(3, scale=2)
+        await gather.options(render.options(id="kept", result=False)).send(4)
+    queue = broker.queue("render")
+    for delivery in await queue.claim(2):
+        await delivery.ack(result=delivery.body)
+    (then,) = await reports.claim()
+    assert (then.body, then.priority, then.headers["task"]) == ({"number": 7}, 9, "report")
+    values = {name: child.value for name, child in (await then.gathered).items()}
+    assert values.pop("kept") is None
+    assert [*values.values()] == [{"page": 3, "scale": 2}]
+    await then.ack()
+
+
+async def test_arguments_are_checked(broker: Any) -> None:
+    reports, render = broker.queue("reports"), broker.queue("render")
+    for wrong in ({"within": None}, {"within": "0s"}, {"then": reports}):
+        with pytest.raises(InvalidInput):
+            broker.gather(**{"then": (reports, "x"), **wrong})
+    with pytest.raises(InvalidInput, match="no delay"):
+        broker.gather(then=(reports, Message("x", delay="1h")))
+    gather = broker.gather(then=(reports, "x"))
+    with pytest.raises(InvalidInput, match="in its `with` block"):
+        await gather.send(render, "x")
+    async with gather:
+        pass
+    with pytest.raises(InvalidInput, match="opened before"):
+        await gather.__aenter__()
+    (then,) = await reports.claim()
+    await then.ack()
+    await render.send("x")
+    (other,) = await render.claim()
+    with pytest.raises(InvalidInput, match="not the `then`"):
+        await other.gathered
+
+
+async def test_explain_names_the_gather(broker: Any) -> None:
+    render, reports = broker.queue("render"), broker.queue("reports")
+    async with broker.gather(then=(reports, "then")) as gather:
+        for name in ("one", "two"):
+            await gather.send(render, "x", id=name)
+    await _acked(render)
+    assert (
+        f"a child of the gather {gather.id}, whose `then` is in reports" in (await render.explain("two")).why
+    )
+    why = (await reports.explain(gather.id)).why
+    assert "the `then` of a gather: 1 of 2 children open, the oldest two" in why
+    stats = await reports.stats()
+    assert (stats.gathers, stats.oldest_gather is not None) == (1, True)
+
+
+async def test_a_close_may_be_repeated(broker: Any) -> None:
+    render, reports = broker.queue("render"), broker.queue("reports")
+    gather = broker.gather(then=(reports, "then"))
+    await gather.__aenter__()
+    await gather.send(render, "x", id="child")
+    await _acked(render)
+    for _ in range(2):
+        await gather.close()
+    assert ends(await gathered(reports)) == {"child": "acked"}
+
+
+@pytest.mark.parametrize("backend", ["real"])
+def test_a_forked_child_leaves_the_gather_to_its_parent(sync_broker: rq_dlq.Broker) -> None:
+    reports = sync_broker.queue("reports")
+    parent = os.getpid()
+    with suppress(ZeroDivisionError), sync_broker.gather(then=(reports, "then")):
+        child = os.fork()
+        if not child:
+            raise ZeroDivisionError
+    if os.getpid() != parent:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    (then,) = reports.claim()
+    assert then.gathered == {}
+    then.ack()
+
+
+@pytest.mark.redis
+def test_a_consumer_without_rights_to_the_queue_of_then(tmp_path: Path) -> None:
+    """It ends children, and leaves it to others to bring that to `then`."""
+    with Server(tmp_path) as server, server.client() as raw:
+        admin = rq_dlq.Broker(server.url)
+        rules = acl_line(ROLES["consumer"], "joe", "rq", "render*").split()[3:]
+        raw.execute_command("ACL", "SETUSER", "joe", "on", ">secret", *rules)
+        admin.queue("render").open()
+        with admin.gather(then=(admin.queue("reports"), "then")) as gather:
+            gather.send(admin.queue("render"), "x", id="child")
+        joe = rq_dlq.Broker(f"unix://joe:secret@{server.socket}")
+        for delivery in joe.queue("render").claim():
+            delivery.ack()
+        assert not joe.queue("render").claim()
+        assert not admin.queue("reports").claim()
+        assert not admin.queue("render").claim()
+        (then,) = admin.queue("reports").claim()
+        assert [child.end for child in then.gathered.values()] == ["acked"]
+        joe.close()
+        admin.close()

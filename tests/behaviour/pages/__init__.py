@@ -1,0 +1,1 @@
+"""Reading many messages while others change them."""

@@ -1,0 +1,1 @@
+"""The reports of workers, and what one passes on to another."""

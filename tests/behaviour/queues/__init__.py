@@ -1,0 +1,1 @@
+"""Names of queues, and what holds a whole queue."""

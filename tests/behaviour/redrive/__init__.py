@@ -1,0 +1,1 @@
+"""The way back of dead letters."""

@@ -1,0 +1,1 @@
+"""Results of messages, and those who wait for them."""

@@ -1,0 +1,1 @@
+"""Many messages that take effect together, or not at all."""

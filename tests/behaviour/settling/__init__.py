@@ -1,0 +1,1 @@
+"""What becomes of a delivery: ack, nack, release, and when a failed message comes back."""
