@@ -8,6 +8,11 @@
 -- The consumer then does not sleep on `wake`, since its claim passed that token on to other processes: it waits for the
 -- permit or for the end of one of its calls, at intervals of 20 to 250 ms, by which a new message can be picked up
 -- later.
+--
+-- A dead letter that failed rests. The end of the rest is a field of its state, and its row in `dead` stays where it
+-- is: so redrives, purges, lists and retention have nothing to do with rests, and claims look past resting letters, the
+-- first 1,000, then 1,000 from a random position on. An index by the ends of the rests would find the others sooner,
+-- but then a dead letter would have two positions, or its retention would begin anew with each failure.
 local PAGE = 100 -- rows that it reads at once, when it skips some
 local LONG_LIST = 250 -- ids whose records are read at once
 

@@ -1,4 +1,9 @@
-"""The names that `rq_dlq` offers."""
+"""The names that `rq_dlq` offers.
+
+The package imports this module when a name is first used, so the command's entry, `__main__`, runs at once
+and can catch Ctrl-C while the rest is imported. lark, the embedded server and the modules of commands are
+imported when they are first used; `_redis` says when redis-py is.
+"""
 
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.delivery import Delivery

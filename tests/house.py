@@ -7,6 +7,10 @@ $ python -m tests.house --grew worker "batch handlers"    a room is larger, and 
 
 A room may have as many lines as tests/rooms.toml says, and 2 % more. Its figure falls when it shrinks, and
 rises only with a word about what came.
+
+A subject of `core` lives in the rooms that import its modules, or have a module or a folder of its name; the
+two colours are one room, and two registers that name everything, `_public` and `_redis/roles`, do not count.
+Floors are the rooms on the longest way down from room to room.
 A file whose first line says that it is generated is left out. The calls of a send are those of functions in
 `rq_dlq/` that `queue.send(body)` makes once all is open; a generator that goes on is called again.
 """

@@ -51,7 +51,7 @@ def test_every_file_and_test_that_is_named_is_there(document: Path) -> None:
     assert set(CHAPTER.findall(text)) <= chapters
 
 
-REASONS = re.compile(r"^\| (.+?) \| .+ \| \[why\]\((.+?)\) \|$", re.MULTILINE)
+REASONS = re.compile(r"^\| (.+?) \| .+ \| \[.+?\]\((.+?)\) \|$", re.MULTILINE)
 
 
 def test_each_room_has_a_row_in_design_that_leads_to_its_reasons() -> None:
@@ -62,6 +62,11 @@ def test_each_room_has_a_row_in_design_that_leads_to_its_reasons() -> None:
     rooms = {path.parent.name for path in package.glob("*/__init__.py")} | {"_keys"}
     subjects = {f"core/{path.parent.name}" for path in package.glob("core/*/__init__.py")} | {"core/opening"}
     assert sorted(named) == sorted((rooms | subjects | {"lua", "tests"}) - {"core"})
+    for names, link in rows:
+        text = (design.parent / link).read_text(encoding="utf-8")
+        if link.endswith(".py"):
+            text = ast.get_docstring(ast.parse(text)) or ""
+        assert "\n\n" in text, f"{names}: {link} says what it is, and not why it is like that"
 
 
 @each_row(

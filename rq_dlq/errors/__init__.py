@@ -26,8 +26,9 @@
 
     Poison, Redeliver            instructions that a handler raises; they are not errors of the queue
 
-The text of an error says what to do next, and a note names its page: `rq-dlq error NAME` prints the text
-below. No text contains a password or a body.
+The text of an error says what to do next. Its page is the docstring of its class, which `rq-dlq error NAME`
+prints with any installation. A note (PEP 678) names that command, since `str(error)` is compared and logged.
+No text contains a password or a body.
 """
 
 from __future__ import annotations

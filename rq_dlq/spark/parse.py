@@ -1,4 +1,9 @@
-"""JSON bodies as columns, by Spark's own functions: no row goes through Python."""
+"""JSON bodies as columns, by Spark's own functions: no row goes through Python.
+
+`from_json` stops after the first object, and would take `{…}{…}` for one. So `parsed` reads a body within a
+list: within `[…]` the rest does not fit, and a second element is counted. The corrupt record is a column of
+the outermost struct, so the list is in one.
+"""
 
 from __future__ import annotations
 

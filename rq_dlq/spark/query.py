@@ -13,6 +13,33 @@ restarted query finds the batch by its name, with the same messages in it.
    by their names. If it restarts later, the batch is empty, and the messages arrive in a later one.
 4. A batch that an earlier run of the query began has failed. If the query fails too often in a row, `halving`
    finds the message that makes it fail.
+
+- *An offset is a batch*, since Spark records an offset before it works on it, and asks for the next one only
+  when the last is in its commit log. `commit(end)` comes one batch late, and never for the last batch.
+  Messages that a dead driver claimed but did not record are found by the batch's name.
+- *The next batch is claimed ahead* by a thread while Spark works on a full one, so `latestOffset` only notes
+  a number. A run that dies in between loses nothing: the next one ends the ack of the batch before, whose
+  claims the offset counts.
+- *What was claimed ahead is released when the query stops.* Spark ends the process of a source by SIGTERM,
+  and calls its `stop()` only if it has closed the connection before; so the signal raises `SystemExit`, after
+  which `stop()` is called. If the signal comes after the end of the connection, it can raise just as `stop()`
+  begins; so the end of the process stops it again. The batch that Spark has stays leased, or a restarted
+  query would find it empty.
+- *The query is drawn.* A source does not learn its checkpoint. The first offset draws a name that all later
+  offsets carry. `stream:QUERY` in the queue remembers which batch is done, so an old copy of a checkpoint is
+  detected, and a queue that was deleted and made again, which remembers none. Nothing is done before the
+  first batch: there the run that has claimed it looks for its claims. Another run finds none either if the
+  lease has ended, so it cannot tell.
+- *Claiming, planning, acking and halving are generators*, tested without Spark and with a clock that the test
+  moves. Those of several queues run in step, with the next calls of all in one round trip (`together`): 200
+  queues cost a look two round trips, and a trigger ten. A look is plain reads; maintenance runs for a
+  queue in which something is due, and a claim where a gate or a slot is.
+- *An offset has a format, and keeps it.* Spark takes another text for new messages, and would run an empty
+  epoch for it. So an offset without a new batch is written as it was read, and only the next batch brings the
+  format of this version.
+- *Counters tell whether messages are held.* `note_held` has the number of messages of the plan, less those
+  that rows have settled since; each claim counts the messages that it holds. Only if the two differ are the
+  ids of the rows read.
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 A message is settled by its id and the token of the batch that holds it. So a repetition changes nothing, and
 neither does a row whose lease was lost.
+
+A redrive by rows is a redrive job, one for each queue, begun by the driver from the ids that the tasks have
+collected. With a canary the driver does not wait: the outcome of the messages may depend on a query that it
+starts afterwards. If the job is stopped, the write fails: an operator may leave it paused for days, and what
+runs afterwards must not take it for done.
 """
 
 from __future__ import annotations

@@ -1,8 +1,39 @@
 """Handlers that fail by row: `by_row` and `by_batch` catch errors, `split` separates the rows.
 
-The option `handler` of a stream names one, since options are texts, and each task imports it. With
-`mapInArrow` a row goes from Python to the JVM, back to the handler, and to the JVM again; with the option it
-goes once.
+- *A handler may run where messages are read.* With `mapInArrow` Spark's JVM takes each row twice from Python,
+  and gives it once: 4 of the 19 µs that it spends on a row of the recipe. As the option `handler` of a
+  stream, the handler's output is what the reader yields. Options are texts, so it is named, and each task
+  imports it. It carries its columns, which the driver and each task compare before there is a row: a handler
+  that does not fit fails before a batch begins, or, where only tasks can import it, also in a batch without
+  rows. Reading in a `mapInArrow` of a stream of claims would save the same, but the source could then not
+  check the columns, nor hand out a share of a claim.
+- *The handler's output is kept, not computed again.* A handler may return something else the second time, and
+  Spark runs it again for the rows that a lost executor kept. So `split` makes a local checkpoint, which has
+  no lineage: lost rows make the epoch fail, and all of it is processed again. A checksum of the ids in both
+  writes would notice the same, and let an epoch pass whose handler answered alike. But it sees only the first
+  action on each part, so a second sink could still differ, and it costs more: µs of CPU a row, for 50,000
+  rows by `by_row` into Parquet on two cores, 19.9 with `persist` and two writes, 26.4 with the checksum, 16.4
+  with the checkpoint, whose pass also counts the failures, so that without any the second write is left out.
+- *Rows without a use end the epoch.* The end of the block of `split` raises an error if rows failed, and
+  neither `nack`, `bad` nor `rows` was used, or if rows succeeded, and neither `ok` nor `rows` was. Whether
+  the messages are settled it could ask Redis, but a program may also keep failed rows in a table of its own,
+  and let their messages be acked. So it only notes the use, without a call.
+- *`split` counts, and sees no plan* (`whole`). An output after the block's `ok` may filter as it likes: a sum
+  has other rows, too. Counting what an action reads of `ok` would need an observation, and Spark fills it by
+  the first action alone: a `show()` before the write would fail a right program. The work begins in the
+  block, so that a program that forgets `with` has done nothing yet.
+- *A nack of a handler's output without `split` is warned of, not refused.* The writer has the options and
+  columns, and its tasks the numbers of the epoch and of the action; none of them sees the plan. So it is a
+  guess: errors that may be null are computed by rows, and an action before in the epoch may have run the
+  handler, too. A program that only nacks, or reads its output back from a file, is right, and would be
+  refused. A mark in the rows would tell for certain, but the handler's columns are the program's, and one in
+  `batch` would break its joins; `split` notes the epoch as a property of the thread, which its tasks inherit.
+  A mark in the metadata of `bad` is lost in `dropDuplicates`.
+- *`by_batch` finds bad rows by halves.* If a function of many rows fails, the row is unknown, so the function
+  is called again with each half, down to single rows: 2 log2(n) calls for one. So it must only compute.
+  `by_row` calls its function once for each row, and halves only what Arrow does with the results. It looks
+  for fractions itself: Arrow cuts them off without an error where it converts values of Python to whole
+  numbers or times, also inside lists, maps and structs. The check costs up to a microsecond a row.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """The queues that a stream reads: names, and patterns whose queues change while the query runs.
 
-Of a stream of messages also what is ready there.
+Of a stream of messages also what is ready there. The queues are looked up before each batch, in the list of
+all names, by one call. An offset keeps the position of a queue that is gone, so a later one of the same name
+is noticed, which has nothing of the query. So offsets grow where `failOnDataLoss=false` and many queues come
+and go. A queue of a pattern that the query never read is not missed: it cannot be told from one that never
+was. An idle source sleeps once, however many queues it has; only one with a single queue is woken by a
+message, the others look again after 250 ms.
 """
 
 from __future__ import annotations

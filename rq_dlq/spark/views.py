@@ -2,6 +2,15 @@
 
 The driver plans: it finds the queues and divides their present content into shares, one for each task. A task
 reads its share page by page, while consumers keep running.
+
+Views are read by ranges of the index, only the parts that a column needs, and Arrow and numpy build columns,
+not rows.
+
+Filters of a query are not pushed down. Spark (4.3, where `spark.sql.python.filterPushdown.enabled` is set)
+keeps the plan of a reader with the filters of one query, and reads by it in later queries of the same
+DataFrame that have none, and on both sides of a union: `dead.where("id = 'x'")`, and then `dead.count()` is
+1. `tests/spark/test_filters.py` shows it with a source of three lines, and fails when Spark is mended. So an
+option narrows a read. A plan shows no options of a source in Python, only the name of its format.
 """
 
 from __future__ import annotations

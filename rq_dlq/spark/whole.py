@@ -1,4 +1,11 @@
-"""How many messages an epoch has: rows may be fewer, if something has left messages out."""
+"""How many messages an epoch has: rows may be fewer, if something has left messages out.
+
+What is acked is the batch, whatever the program does with it, so `split` compares. The plan of an epoch notes
+in `stream:QUERY` of each queue how many messages all of its queues have (`epoch`); the tokens of the rows
+lead there, in one round trip, and what writes have settled since is taken off. Only if the counts differ are
+the ids counted, since a handler may make several rows of a message. Without a row there is no token: then the
+batch is read again and counted, by the leaf of the plan.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.spark.versions import since
 @since(4, 1)
 @pytest.mark.xfail(strict=True, reason="Spark reads by the filters of an earlier query of the same DataFrame")
 def test_a_dataframe_is_whole_after_a_query_with_a_filter(spark: SparkSession) -> None:
-    """If this passes, Spark is mended, and a view can take filters (`docs/design.md`, "Spark")."""
+    """If this passes, Spark is mended, and a view can take filters (`rq_dlq/spark/views.py`)."""
     from pyspark.sql import datasource as ds  # noqa: PLC0415 - sent to Spark's processes
 
     class Reader(ds.DataSourceReader):

@@ -1,4 +1,11 @@
-"""Interrupted calls: by a cancellation, Ctrl-C, SystemExit, or a closed generator."""
+"""Interrupted calls: by a cancellation, Ctrl-C, SystemExit, or a closed generator.
+
+A claim that is cut off gives its messages back, which it finds by a claim of no message under the same token.
+If it finds nothing, it asks once more, since Redis may read the closed connection after the one that asks.
+
+A loop that is closed does not hear the cause. So it looks for the task's cancellation or, blocking, at the
+context of `GeneratorExit`; if there is neither, it was left by `break`, and its errors are raised.
+"""
 
 from __future__ import annotations
 

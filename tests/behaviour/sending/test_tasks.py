@@ -44,7 +44,7 @@ def positive(n: Annotated[int, msgspec.Meta(gt=0)]) -> None:
 
 
 async def test_a_call_is_a_message_by_hand(broker: Any) -> None:
-    """The wire form that docs/design.md describes."""
+    """The wire form that rq_dlq/asyncio/task.py describes."""
     task = broker.task(queue="mail")(welcome)
     sent = await task.send(7, lang="de")
     (delivery,) = await broker.queue("mail").claim()
