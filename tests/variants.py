@@ -1,10 +1,10 @@
 """Which of its four variants a test runs by default: a broker of either colour, on either kind of server.
 
 Nearly always the second variant shows what the first one did. What users have is a real server, and the
-blocking colour is made from the awaiting one (tests/colours_twin.py). So a test runs on a real server in one colour:
-three of four tests in the awaiting one, the fourth in the one that is made. An eighth of the tests also runs
-on fakeredis, in the other colour. A hash of the test's name draws them: neither machine nor order, other
-tests nor parameters change it. A file or a test that needs more says so, with the reason:
+blocking colour is made from the awaiting one (tests/colours_twin.py). So a test runs on a real server in one
+colour: three of four tests in the awaiting one, the fourth in the one that is made. An eighth of the tests
+also runs on fakeredis, in the other colour. A hash of the test's name draws them: neither machine nor order,
+other tests nor parameters change it. A file or a test that needs more says so, with the reason:
 
     both_colours("...")   what the files `own.py` do by hand, what threads and forks do
     on_fakeredis("...")   what must hold on fakeredis for each row of a table
