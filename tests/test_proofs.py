@@ -17,8 +17,9 @@ from tests.checkout import ROOT
 from tests.colours import Awaited
 from tests.conftest import MOVED_CLOCK, Clock
 from tests.proofs import registry
-from tests.proofs.live_brokers import table
+from tests.proofs.live_brokers import results
 from tests.proofs.live_brokers.brokers import BROKERS, Broker
+from tests.proofs.live_brokers.facts import GRAVITY
 from tests.proofs.mutants.explained import outdated
 from tests.proofs.mutants.mutate import files, mutants
 from tests.proofs.mutants.results import killers
@@ -99,14 +100,22 @@ def test_what_killed_a_mutant_runs_by_default() -> None:
 
 
 @pytest.mark.parametrize("broker", BROKERS, ids=lambda broker: broker.key)
-def test_the_page_has_a_row_for_every_scenario_and_explains_all(broker: Broker) -> None:
-    begin, end = table.markers(broker.key)
-    text = table.PAGE.read_text("utf-8").partition(begin)[2].partition(end)[0]
-    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")][2:]
-    assert [cells[0].removeprefix("| ") for cells in rows] == [one.told for one in broker.scenarios.values()]
+def test_the_results_have_every_scenario_and_its_reasons(broker: Broker) -> None:
+    rows = {row["scenario"]: row for row in results.read()[broker.key]["rows"]}
+    assert list(rows) == list(broker.scenarios)
     least = {"classic": 30, "artemis": 45, "example": 5, "nats-streaming": 24, "jetstream": 10}
     assert len(rows) >= least[broker.key]
-    assert {cells[3] for cells in rows} <= {"same", "better on purpose", "differs"}
+    for scenario in broker.scenarios.values():
+        row, reasons = rows[scenario.name], {*scenario.reasons.values()}
+        assert row["about"] == scenario.told
+        assert all(reason.text in row["why"] for reason in reasons), scenario.name
+        gravest = max((reason.verdict for reason in reasons), key=GRAVITY.index, default="same")
+        assert row["verdict"] == gravest, scenario.name
+
+
+def test_the_page_of_live_brokers_is_made_of_the_results() -> None:
+    text = results.PAGE.read_text("utf-8")
+    assert results.with_results(text, results.read().values()) == text
 
 
 # Reliability: the rows that try verb by verb leave none out without a reason.

@@ -4,7 +4,7 @@ make live-brokers, or
 
 python -m tests.proofs.live_brokers classic artemis     # beside these alone
 python -m tests.proofs.live_brokers fixed exponential   # these scenarios
-python -m tests.proofs.live_brokers --write             # the tables go into docs/migrating.md, too
+python -m tests.proofs.live_brokers --write             # results/ and docs/live-brokers.md, too
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from tests.proofs.live_brokers import brokers
+from tests.proofs.live_brokers import brokers, results
 from tests.proofs.live_brokers.program import Asked, chosen, run_all
-from tests.proofs.live_brokers.table import PAGE, with_table
+from tests.proofs.live_brokers.results import PAGE
 
 
 @click.command()
 @click.argument("names", nargs=-1)
-@click.option("--write", is_flag=True, help=f"Write the tables into {PAGE.name}, too, if all is explained.")
+@click.option("--write", is_flag=True, help=f"Write the results, and {PAGE.name}, if all is explained.")
 def main(names: tuple[str, ...], *, write: bool) -> None:
     """Run these scenarios, or all. Fails if a result is not explained."""
     known = {name for broker in brokers.BROKERS for name in (broker.key, *broker.scenarios)}
@@ -47,8 +47,7 @@ def main(names: tuple[str, ...], *, write: bool) -> None:
     if unexplained:
         console.print("Explain what nothing explains in its scenario, or mend it. Nothing was written.")
     elif write:
-        for part in parts:
-            PAGE.write_text(with_table(PAGE.read_text("utf-8"), part), "utf-8")
+        results.write(parts)
     sys.exit(unexplained)
 
 

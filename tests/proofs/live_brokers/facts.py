@@ -102,7 +102,12 @@ def equal(there: Fact | None, here: Fact | None) -> bool:
 
 def shown(facts: Facts) -> str:
     """As a cell of the table."""
-    return "; ".join(f"{name.replace('_', ' ')}: {cell(fact)}" for name, fact in facts.items())
+    return "; ".join(f"{name}: {text}" for name, text in cells(facts).items())
+
+
+def cells(facts: Facts) -> dict[str, str]:
+    """The values as a reader sees them, by their names in words."""
+    return {name.replace("_", " "): cell(fact) for name, fact in facts.items()}
 
 
 def cell(fact: Fact) -> str:

@@ -1,19 +1,18 @@
-"""The rows as a table: for a terminal, and for docs/migrating.md."""
+"""The rows as a table for a terminal, and as data (`results.py`)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from tests.checkout import ROOT
-from tests.proofs.live_brokers.facts import GRAVITY, Facts, Verdict, compare, shown
+from tests.proofs.live_brokers.facts import GRAVITY, Facts, Verdict, cells, compare, shown
 from tests.proofs.live_brokers.scenario import Scenario
 
-PAGE = ROOT / "docs" / "migrating.md"
 STYLES: Mapping[Verdict, str] = {
     "same": "green",
     "better on purpose": "green",
@@ -46,14 +45,18 @@ class Row:
         """Of the gravest fact."""
         return compare(self.there, self.here, self.scenario.reasons).verdict
 
-    def cells(self) -> list[str]:
-        """As text."""
-        compared = compare(self.there, self.here, self.scenario.reasons)
+    def why(self) -> str:
+        """The reason of each fact that differs, one reason once."""
         by_reason: dict[str, list[str]] = {}
-        for name, text in compared.why.items():
+        for name, text in compare(self.there, self.here, self.scenario.reasons).why.items():
             by_reason.setdefault(text, []).append(name.replace("_", " "))
-        why = "; ".join(f"{', '.join(names)}: {text}" for text, names in by_reason.items())
-        return [self.scenario.told, shown(self.there), shown(self.here), compared.verdict, why]
+        return "; ".join(f"{', '.join(names)}: {text}" for text, names in by_reason.items())
+
+    def as_data(self) -> dict[str, Any]:
+        """For a file."""
+        data: dict[str, Any] = {"scenario": self.scenario.name, "about": self.scenario.told}
+        data |= {"there": cells(self.there), "here": cells(self.here), "verdict": self.verdict}
+        return data | ({"why": self.why()} if self.why() else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class Part:
     """All rows beside one broker.
 
     Attributes:
-        key: of its markers in the page.
+        key: of its file of results.
         there: its name and version.
         here: ours.
     """
@@ -71,43 +74,29 @@ class Part:
     here: str
     rows: Sequence[Row]
 
-    @property
-    def heads(self) -> list[str]:
-        """Of the columns."""
-        return ["scenario", self.there, self.here, "", "why"]
-
     def summary(self) -> str:
         """In a sentence."""
-        verdicts = Counter(row.verdict for row in self.rows)
-        told = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in GRAVITY if verdicts[verdict])
+        told = counted(row.verdict for row in self.rows)
         again = sum(row.tries > 1 for row in self.rows)
         repeated = f" Rows that took more than one run: {again}." if again else ""
         return f"{len(self.rows)} scenarios beside {self.there}: {told}.{repeated}"
 
     def shown(self) -> Table:
         """For a terminal."""
-        table = Table(*self.heads, header_style="bold", row_styles=["", "dim"])
+        heads = ("scenario", self.there, self.here, "", "why")
+        table = Table(*heads, header_style="bold", row_styles=["", "dim"])
         for row in self.rows:
-            cells = row.cells()
             verdict = Text(row.verdict, STYLES[row.verdict])
-            table.add_row(f"{row.scenario.name}\n{cells[0]}", *cells[1:3], verdict, cells[4])
+            name = f"{row.scenario.name}\n{row.scenario.told}"
+            table.add_row(name, shown(row.there), shown(row.here), verdict, row.why())
         return table
 
-    def as_markdown(self) -> str:
-        """For the page."""
-        lines = [self.heads, ["---"] * len(self.heads), *(row.cells() for row in self.rows)]
-        escaped = ([cell.replace("|", "\\|") for cell in line] for line in lines)
-        return "\n".join(f"| {' | '.join(cells)} |" for cells in escaped)
+    def as_data(self) -> dict[str, Any]:
+        """For a file."""
+        return {"there": self.there, "here": self.here, "rows": [row.as_data() for row in self.rows]}
 
 
-def markers(key: str) -> tuple[str, str]:
-    """What is around a table in the page."""
-    return f"<!-- beside {key} -->", f"<!-- end of beside {key} -->"
-
-
-def with_table(text: str, part: Part) -> str:
-    """The page with this table in the place of the one between its markers."""
-    begin, end = markers(part.key)
-    before, rest = text.split(begin)
-    _, after = rest.split(end)
-    return "\n".join((before + begin, "", part.summary(), "", part.as_markdown(), "", end + after))
+def counted(verdicts: Iterable[str]) -> str:
+    """How many there are of each, as "37 same, 6 differs"."""
+    counts = Counter(verdicts)
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in GRAVITY if counts[verdict])

@@ -14,26 +14,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 from rich.progress import Progress
 
 from rq_dlq.policy_files import read_broker_xml
 from tests import servers
 from tests.checkout import ROOT
-from tests.proofs.live_brokers import brokers, builds, program, programs
+from tests.proofs.live_brokers import brokers, builds, program, programs, results
 from tests.proofs.live_brokers.__main__ import main
 from tests.proofs.live_brokers.brokers import BROKERS, Broker
 from tests.proofs.live_brokers.driver import Side
 from tests.proofs.live_brokers.facts import Facts, Waits, better, compare, differs, shown
 from tests.proofs.live_brokers.scenario import Run, Scenario, Scenarios
-from tests.proofs.live_brokers.table import PAGE, Part, Row, markers, with_table
+from tests.proofs.live_brokers.table import Part, Row
 
 FAST: Facts = {"deliveries": 2, "waits": Waits((500,))}
-
-
-@pytest.fixture
-def page() -> str:
-    return PAGE.read_text("utf-8")
 
 
 def test_names_are_told_apart() -> None:
@@ -108,17 +104,30 @@ def test_a_reason_for_what_is_the_same_is_out_of_date() -> None:
     assert "it was" in comparison.why["count"]
 
 
-def test_the_table_goes_between_its_markers(page: str) -> None:
-    scenario = Scenario("one", "a | b", lambda _: {}, {"count": better("more")})
-    row = Row(scenario, {"count": 1, "kept": True}, {"count": 2, "kept": True}, 0.1)
-    written = with_table(page, Part("classic", "Classic 5", "rq_dlq 1", [row]))
-    assert (
-        "| a \\| b | count: 1; kept: yes | count: 2; kept: yes | better on purpose | count: more |" in written
-    )
-    assert with_table(written, Part("classic", "Classic 5", "rq_dlq 1", [row])) == written
-    before, after = page.partition(markers("classic")[0])[0], page.partition(markers("classic")[1])[2]
-    assert written.startswith(before)
-    assert written.endswith(after)
+# Results
+
+
+def test_results_are_data_and_what_differs_is_on_the_page() -> None:
+    scenario = Scenario("one", "a | b", lambda _: {}, {"count": better("more"), "kept_by": better("more")})
+    row = Row(scenario, {"count": 1, "kept_by": True}, {"count": 2, "kept_by": False}, 0.1)
+    alike = Row(Scenario("two", "c", lambda _: {}, {}), FAST, FAST, 0.1)
+    data = Part("shop", "The Shop 5", "rq_dlq 1", [row, alike]).as_data()
+    assert data["rows"][0] == {
+        "scenario": "one",
+        "about": "a | b",
+        "there": {"count": "1", "kept by": "yes"},
+        "here": {"count": "2", "kept by": "no"},
+        "verdict": "better on purpose",
+        "why": "count, kept by: more",
+    }
+    assert yaml.safe_load(results.as_text(data)) == data
+    page = results.with_results(f"# Head\n{results.BEGIN}old\n{results.END}tail\n", [data])
+    assert "2 scenarios beside rq_dlq 1: 1 same, 1 better on purpose." in page
+    assert [line for line in page.splitlines() if line.startswith("| ")] == [
+        "| scenario | | why |",
+        "| a \\| b | better on purpose | count, kept by: more |",
+    ]
+    assert (page.startswith("# Head\n"), page.endswith("tail\n"), "old" in page) == (True, True, False)
 
 
 def test_facts_are_shown_as_words() -> None:

@@ -94,7 +94,7 @@ def delayed(side: Side) -> Facts:
 
 @SCENARIOS.add(
     "five messages, the first fails once (blocking redelivery, the default)",
-    order=differs("a message without a key holds up no other while it waits; with one it does (next row)"),
+    order=differs("a message without a key holds up no other while it waits; with one it does"),
 )
 def blocking(side: Side) -> Facts:
     return {"order": order_of_five(side, "own.blocking")}
