@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from types import FrameType
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rq_dlq.processes")
 TICK = 0.05  # seconds between two checks of the processes
+WORKS, FULL = b"w", b"f"
+"""What a process tells its parent; full: it has reached a limit, and asks for a new process in its place."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds before a process that died immediately is restarted
 
 
@@ -36,10 +41,19 @@ def worker_command(app: str, *options: str) -> list[str]:
     return [sys.executable, "-m", "rq_dlq", "worker", app, "--until-eof", *options]
 
 
-def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start a process in its own group, so that Ctrl-C reaches it only through this process."""
-    stdin = subprocess.PIPE  # it is closed when this process ends, for any reason
-    return subprocess.Popen(command, stdin=stdin, process_group=0)  # noqa: S603 - our own command
+def start(command: Sequence[str], parent: socket.socket) -> subprocess.Popen[bytes]:
+    """Start a process in its own group, so that Ctrl-C reaches it only through this process.
+
+    Args:
+        parent: its stdin, which ends when this process ends, for any reason, and which takes its words.
+    """
+    return subprocess.Popen(command, stdin=parent.fileno(), process_group=0)  # noqa: S603 - our own command
+
+
+def tell(word: bytes) -> None:
+    """Tell the parent `WORKS` or `FULL`."""
+    with suppress(OSError):  # the parent is gone, or stdin is no socket
+        os.write(0, word)
 
 
 @dataclass
@@ -54,6 +68,9 @@ class Slot:
         due: when to start the next process.
         done: no more processes are started.
         reloading: the process was told to end for a restart.
+        works: the process has told that it works.
+        full: when the process told that it has reached a limit; None: it has not.
+        ears: receives what the process tells.
     """
 
     number: int
@@ -63,6 +80,47 @@ class Slot:
     due: float = 0.0
     done: bool = False
     reloading: bool = False
+    works: bool = False
+    full: float | None = None
+    ears: socket.socket | None = None
+
+    def begin(self, command: Sequence[str], now: float) -> None:
+        """Start a process.
+
+        Raises:
+            OSError: for example, no memory or descriptors are left.
+        """
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self.process = start(command, theirs)
+            except BaseException:
+                ours.close()
+                raise
+        ours.settimeout(0)
+        self.ears, self.since, self.works, self.full = ours, now, False, None
+
+    def hear(self, now: float) -> None:
+        """Note what the process has told."""
+        if self.ears is None:
+            return
+        with suppress(OSError):  # it has told nothing
+            told = self.ears.recv(1 << 10)
+            self.works = self.works or WORKS in told
+            if FULL in told:
+                self.full = now
+
+    def end(self) -> None:
+        """Note that the process has ended."""
+        if self.ears is not None:
+            self.ears.close()
+        self.process, self.ears, self.works, self.full = None, None, False, None
+
+    def reload(self) -> None:
+        """Tell the process to end, once: a second signal would cancel running calls."""
+        if self.process is not None and not self.reloading:
+            self.reloading = True
+            self.process.terminate()
 
     def put_off(self, now: float, *, lasted: bool = False) -> None:
         """Delay the next start: twice as long as before, or briefly if this process ran for a while."""
@@ -112,6 +170,8 @@ class Supervisor:
                     self._reload(self.changes.get())
                 for slot in self._slots:
                     self._tend(slot)
+                if not self._stopping:
+                    self._replace_one()
                 time.sleep(TICK)
         finally:
             for slot in self._slots:
@@ -126,6 +186,7 @@ class Supervisor:
     def _tend(self, slot: Slot) -> None:
         now = time.monotonic()
         if slot.process is not None:
+            slot.hear(now)
             code = slot.process.poll()
             if code is not None:
                 self._ended(slot, code, now)
@@ -134,19 +195,16 @@ class Supervisor:
 
     def _start(self, slot: Slot, now: float) -> None:
         try:
-            slot.process, slot.since = start(self.command), now
-        except OSError as error:  # for example, no memory or descriptors are left; the others continue
+            slot.begin(self.command, now)
+        except OSError as error:  # the others continue
             slot.put_off(now)
             logger.warning(
                 "process %d cannot be started: %s; trying again in %.1f s", slot.number, error, slot.pause
             )
 
     def _ended(self, slot: Slot, code: int, now: float) -> None:
-        assert slot.process is not None  # noqa: S101 - for the type checker
-        if slot.process.stdin is not None:
-            slot.process.stdin.close()
-        slot.process = None
-        if self._stopping or (self.burst and code >= 0):
+        slot.end()
+        if self._stopping or (self.burst and code >= 0 and not slot.reloading):
             slot.done = True
             self._worst = max(self._worst, code)
             return
@@ -162,9 +220,15 @@ class Supervisor:
         logger.info("%s changed: restarting", changed)
         for slot in self._slots:
             slot.due, slot.done = 0.0, False
-            if slot.process is not None and not slot.reloading:  # a second signal would cancel running calls
-                slot.reloading = True
-                slot.process.terminate()
+            slot.reload()
+
+    def _replace_one(self) -> None:
+        """Replace the process that first told that it is full, if all others work, or are done."""
+        full = [(slot.full, slot.number) for slot in self._slots if slot.full is not None]
+        if full and all(slot.done or (slot.works and not slot.reloading) for slot in self._slots):
+            slot = self._slots[min(full)[1] - 1]
+            logger.info("process %d has reached a limit: a new one takes its place", slot.number)
+            slot.reload()
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         """Note the signal for the loop, so that a process that is being started also gets it."""

@@ -21,19 +21,21 @@ from rq_dlq.cli._context import Command, Context, pass_context
 from rq_dlq.cli._health import health_options, metrics_of
 from rq_dlq.cli._logs import log_times
 from rq_dlq.cli._options import import_timeout_option, log_format_option
-from rq_dlq.cli._processes import Supervisor, environment, worker_command
+from rq_dlq.cli._processes import FULL, WORKS, Supervisor, environment, tell, worker_command
 from rq_dlq.cli._unread import ending_unread
 from rq_dlq.cli._watch import watching
 from rq_dlq.core.processes.processes import maintainers
 from rq_dlq.telemetry import json_logs
 from rq_dlq.telemetry.health import announced
 from rq_dlq.worker import Worker
+from rq_dlq.worker.stopping import TICK
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from rq_dlq.telemetry.health import Address
     from rq_dlq.worker.stopping import Stop
+    from rq_dlq.worker.vitals import Vitals
 
 logger = logging.getLogger("rq_dlq.worker")
 MOST_PROCESSES = 256
@@ -131,6 +133,17 @@ class _Worker(Command):
     metavar="DIR",
     help="Restart when a Python file in this directory changes (needs the `watch` extra).",
 )
+@click.option(
+    "--max-messages",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Replace the process by a new one after about N messages; without --processes it ends, with code 0.",
+)
+@click.option(
+    "--max-memory",
+    metavar="SIZE",
+    help="The same, when it takes about this much memory (RSS), such as 500MB.",
+)
 @import_timeout_option
 @health_options
 @log_format_option
@@ -145,6 +158,8 @@ def worker(
     watch: str | None,
     import_timeout: float,
     burst: bool,
+    max_messages: int | None,
+    max_memory: str | None,
     health: Address | None,
     heartbeat_file: Path | None,
     until_eof: bool,
@@ -168,12 +183,20 @@ def worker(
     if context.log_format == "json":
         json_logs.instrument(broker)
     chosen = _queues(queues, [handler.queue.name for handler in broker._handlers])
-    run = Worker(broker, until="empty" if burst else "stopped", queues=chosen or None)  # checks the queues
+    run = Worker(
+        broker,
+        until="empty" if burst else "stopped",
+        queues=chosen or None,
+        max_messages=max_messages,
+        max_memory=int(max_memory) if max_memory and max_memory.isdecimal() else max_memory,
+    )  # it checks them
     with run._broker as blocking:
         blocking.queues()  # fails now if there is no server; later the worker would wait
     if several:
         options = [f"--queue={text}" for text in queues]
         options += [f"--import-timeout={import_timeout}", f"--log-format={context.log_format}"]
+        options += [f"--max-messages={max_messages}"] * (max_messages is not None)
+        options += [f"--max-memory={max_memory}"] * (max_memory is not None)
         options += ["--burst"] * burst + ["-v"] * context.verbose
         command = worker_command(app, *options)
         with watching(watch) as changes:
@@ -184,6 +207,8 @@ def worker(
     threading.Thread(target=_end_in_time, args=(run.stop,), daemon=True).start()
     if until_eof:
         threading.Thread(target=_stop_at_eof, daemon=True).start()
+        run.recycling.then = lambda: tell(FULL)
+        threading.Thread(target=_tell_that_it_works, args=(run.vitals,), daemon=True).start()
     pages = metrics_of(broker) if health else None
     gc.freeze()  # imported objects stay; scanning them for garbage would stop all calls for a while
     with (
@@ -208,6 +233,13 @@ def _end_in_time(stop: Stop) -> None:
 
 
 def _stop_at_eof() -> None:
-    while os.read(0, 1 << 10):
-        pass
+    with suppress(OSError):  # the parent ended before it read all that it was told
+        while os.read(0, 1 << 10):
+            pass
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _tell_that_it_works(vitals: Vitals) -> None:
+    while vitals.stage == "starting":
+        time.sleep(TICK)
+    tell(WORKS)

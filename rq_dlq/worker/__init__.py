@@ -27,6 +27,10 @@ timeouts come late just when Redis does not answer.
   thread makes them. An extension that failed is tried again after a second. A consumer that fails (its event
   loop breaks, say) ends the worker with an error. `rq-dlq worker --processes N` restarts any process that
   ends, unless it was told to stop; while none can be started, the others continue.
+- *A process that has handled enough, or has grown too large* (`recycling`) stops as after a first signal.
+  With several processes it asks its parent instead, over the socket that is its stdin. The parent lets one
+  end at a time, and the next only when the new one works: if that cannot start, the others continue, over
+  their limits.
 - *No extension in a worker makes a lease end sooner*: `extend` has `only_later`, which the queue objects of a
   worker set. A handler that asks for ten minutes keeps them, and one that asks for two seconds does not lose
   its message at their end, since it cannot tell when the worker extends next. The server compares, so it does

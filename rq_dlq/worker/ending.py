@@ -39,6 +39,7 @@ LEVELS = {"ack": logging.ERROR, "settle": logging.ERROR, "release": logging.WARN
 SAY_AFTER = 5.0  # seconds after the stop until the calls that it waits for are logged
 SHOWN = 5  # how many of them are named
 LATER = "they became ready after the last claim"
+STOPPED = "the worker was stopped"
 
 
 class Awaited:
@@ -99,27 +100,35 @@ def leave(
 
 
 def sum_up(
-    handlers: Sequence[tuple[Handler, int]], tally: Tally, why: Mapping[str, str], connections: Connections
+    handlers: Sequence[tuple[Handler, int]],
+    tally: Tally,
+    why: Mapping[str, str],
+    connections: Connections,
+    *,
+    stopped: bool,
 ) -> None:
     """Log the counts of this worker, and the messages left in the queues.
 
     Args:
         why: why ready messages are left, by queue.
+        stopped: it did not end on its own.
     """
-    counts = tally.counts
+    counts, usual = tally.counts, STOPPED if stopped else LATER
     failed = sum(counts[outcome] for outcome in FAILED)
     done = f"{counts['acked']:,} done, {failed:,} failed, {counts['dead']:,} dead"
     with suppress(RqDlqError):
         stats = [connections.run(queues_counts.stats(handler.queue._core)) for handler, _ in handlers]
-        left = "; ".join(f"{one.name}: {text}" for one in stats if (text := _left(one, why)))
+        left = "; ".join(
+            f"{one.name}: {text}" for one in stats if (text := _left(one, why.get(one.name, usual)))
+        )
         level = logging.WARNING if left else logging.INFO
         begin = "ready messages are left" if any(one.ready for one in stats) else "no message is ready"
         logger.log(level, "%s: %s; left: %s", begin, done, left or "nothing")
 
 
-def _left(stats: QueueStats, why: Mapping[str, str]) -> str:
+def _left(stats: QueueStats, why: str) -> str:
     """The messages that remain to be delivered, as text; empty: there are none."""
-    parts = [f"{stats.ready:,} ready ({why.get(stats.name, LATER)})"] if stats.ready else []
+    parts = [f"{stats.ready:,} ready ({why})"] if stats.ready else []
     parts += [f"{stats.leased:,} leased"] if stats.leased else []
     if later := stats.scheduled - stats.blocked:
         parts.append(f"{later:,} scheduled, the next in {human(round(1000 * (stats.next_due or 0)))}")

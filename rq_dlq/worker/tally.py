@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -51,10 +51,12 @@ class Tally:
 
     Attributes:
         counts: the number of deliveries by `Settlement.outcome`.
+        then: is called whenever they have grown; None: nothing is.
     """
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
+        self.then: Callable[[], object] | None = None
         self._lock = threading.Lock()
 
     def add(self, settlements: Iterable[Settlement], asked: Fate) -> Counter[str]:
@@ -68,6 +70,8 @@ class Tally:
             counts[asked] += counts.pop("settled")
         with self._lock:
             self.counts.update(counts)
+        if self.then is not None:
+            self.then()
         return counts
 
     def note(

@@ -27,6 +27,7 @@ from rq_dlq.worker.importing import refuse_while_importing
 from rq_dlq.worker.leases import Leases
 from rq_dlq.worker.lifespan import NotEntered, entered, event_loop
 from rq_dlq.worker.logs import show_log
+from rq_dlq.worker.recycling import Recycling, limits_of
 from rq_dlq.worker.reporting import Reporting
 from rq_dlq.worker.shared import Shared
 from rq_dlq.worker.stopping import TICK, Stop, cutting_short, heeding_signals
@@ -62,9 +63,15 @@ class Worker:
             handler.
         checkup: the time between two checks of the server, the first before the first claim; failures are
             logged as errors and warnings as warnings, each once.
+        max_messages: after about how many done and failed messages it ends as after a first signal, so that
+            a supervisor starts a new process; None: no limit. Each worker draws a limit of its own, up to a
+            tenth lower or higher.
+        max_memory: the same, for the memory of the process that is in RAM (RSS): "500MB", or a number of
+            bytes. It is looked at about once a second.
 
     Attributes:
         stop: the stages of its shutdown.
+        recycling: the limits of its process.
         tally: the outcomes of deliveries so far.
         vitals: whether it is alive and ready, for probes in other threads.
 
@@ -79,10 +86,15 @@ class Worker:
         until: Until = "stopped",
         queues: Mapping[str, int | None] | None = None,
         checkup: Duration = "30s",
+        max_messages: int | None = None,
+        max_memory: int | str | None = None,
     ) -> None:
         check_until(until)
         self.stop = Stop()
         self.tally = Tally()
+        limits = limits_of(max_messages, max_memory)
+        self.recycling = Recycling(limits, self.tally.counts, self.stop.finishing.set)
+        self.tally.then = self.recycling.note if limits.messages else None
         self.vitals = Vitals(self.stop.finishing.is_set)
         self._handlers = list(wanted(broker._handlers, queues))
         for handler, _ in self._handlers:
@@ -163,11 +175,13 @@ class Worker:
                 self._upkeep.declare(claiming)
                 self._upkeep.look(tending)
                 reporting = Reporting(self._broker.settings, consumers, self.tally, self.vitals)
+                self.recycling.begin()
                 with cutting_short([self._give_up, *(consumer.cut_short for consumer in consumers)]):
                     self._consume(consumers, tending, reporting)
                 self.vitals.end()
                 if self._until == "empty" and not self.stop.giving_up.is_set():
-                    sum_up(self._handlers, self.tally, together.left, tending)
+                    stopped = self.stop.finishing.is_set()
+                    sum_up(self._handlers, self.tally, together.left, tending, stopped=stopped)
         except NotEntered:
             return
         finally:
@@ -270,6 +284,7 @@ class Worker:
                 reporting.report(tending, stopping=stopping)
                 cancels.look(alive, tending)
             if not stopping:
+                self.recycling.look()
                 self._doctor.look(tending)
                 self._upkeep.look(tending)
         return alive

@@ -218,6 +218,63 @@ def test_processes_are_started_again_and_end_together(shell: Shell, broker: rq_d
         assert "ended with exit code 0: restarting it" in said
 
 
+def test_processes_that_have_handled_enough_are_replaced(shell: Shell, broker: rq_dlq.Broker) -> None:
+    orders, sent = broker.queue("orders"), 0
+    with shell.process("worker", "app:broker", "--processes", "2", "--max-messages", "20") as supervisor:
+        parent = psutil.Process(supervisor.pid)
+        wait_until(lambda: len(parent.children()) == 2)
+        first = {*parent.children()}
+
+        def replaced() -> bool:
+            nonlocal sent
+            orders.send_many(map(str, range(sent, sent + 5)))
+            sent += 5
+            return not first & {*parent.children()}
+
+        wait_until(replaced)
+        supervisor.send_signal(signal.SIGTERM)
+        _, said = supervisor.communicate(timeout=60)
+    assert supervisor.returncode == 0
+    assert len(done(shell)) == len({*done(shell)}) == sent - orders.stats().ready
+    assert orders.stats().leased == 0
+    assert said.count("has reached a limit: a new one takes its place") >= 2
+    assert "restarting it in" not in said
+
+
+def test_without_processes_it_ends_in_order(shell: Shell, broker: rq_dlq.Broker) -> None:
+    orders = broker.queue("orders")
+    orders.send_many(map(str, range(500)))
+    with shell.process("worker", "app:broker", "--max-messages", "10", "--burst") as worker:
+        _, said = worker.communicate(timeout=60)
+    assert worker.returncode == 0
+    assert 9 <= len(done(shell)) == orders.stats().totals["acked"] < 300
+    assert orders.stats().leased == 0
+    assert "messages; max_messages is " in said
+    assert "ready (the worker was stopped)" in said
+
+
+HUNGRY = """
+from rq_dlq import Broker
+
+broker, kept = Broker(), []
+
+@broker.queue("orders").handler
+def keep(body):
+    kept.append(b"x" * (10 << 20))
+"""
+
+
+@pytest.mark.parametrize("limit", ["250MB", str(250 << 20)])
+def test_it_ends_when_it_takes_too_much_memory(limit: str, shell: Shell, broker: rq_dlq.Broker) -> None:
+    (shell.directory / "app.py").write_text(HUNGRY)
+    orders = broker.queue("orders")
+    with shell.process("worker", "app:broker", "--max-memory", limit) as worker:
+        orders.send_many(range(30))
+        _, said = worker.communicate(timeout=60)
+    assert worker.returncode == 0
+    assert re.search(r"the process takes [34]\d\d MB; max_memory is 2\d\d MB here", said)
+
+
 def test_processes_end_when_their_parent_is_killed(shell: Shell) -> None:
     with shell.process("worker", "app:broker", "--processes", "2") as supervisor:
         parent = psutil.Process(supervisor.pid)
@@ -280,6 +337,8 @@ def test_a_syntax_error_has_one_place(shell: Shell) -> None:
         (["app:elsewhere", "--url", "redis://here"], "sets its own URL"),
         (["app:apart", "--namespace", "mine"], "sets its own namespace, apart"),
         (["app", "--processes", "0"], "0 is not in the range"),
+        (["app", "--max-messages", "0"], "0 is not in the range"),
+        (["app", "--max-memory", "much"], "max_memory is 'much'. Pass text such as \"64MB\" (kB, MB, GB)"),
     ],
 )
 def test_what_cannot_run_is_told(shell: Shell, words: list[str], said: str) -> None:

@@ -76,4 +76,4 @@ def test_a_worker_needs_no_app_and_has_processes(url: str, tmp_path: Path) -> No
         assert "1 failed" in ran.stderr
         assert broker.queue("mails").stats().scheduled == 1
     told = manage(url, tmp_path, "rq_dlq", "worker", "--help")
-    assert (told.returncode, "--processes" in told.stdout) == (0, True)
+    assert (told.returncode, "--processes" in told.stdout, "--max-memory" in told.stdout) == (0, True, True)
