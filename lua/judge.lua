@@ -24,7 +24,8 @@
 -- - A lapse of a batch is never charged (its claims are marked `batch`): the driver was down, and no handler failed.
 --   Charged, two outages would kill every message of a stream with a small budget. Nor does it make suspects: the
 --   queue's totals and the histories have it, a message's own `lapsed` does not. Otherwise workers that come after an
---   outage would take a thousand messages of 20 ms one at a time, in 22 s in place of 1.4.
+--   outage would take a thousand messages of 20 ms one at a time, in 22 s in place of 1.4. The query finds the message
+--   that makes a batch fail (rq_dlq/spark/halving.py).
 -- - Failures without a charge: no budget ends them. So those in a row are counted (`uncharged`), and each waits twice
 --   as long as the one before: 1 s, 2 s, 4 s, 10 minutes at most, spread as the policy says, and never less than the
 --   policy's delay. A delay of a second or more that the caller asked for stays as it is. A charge, a release, a death,

@@ -63,23 +63,40 @@ def test_each_room_has_a_row_in_design_that_leads_to_its_reasons() -> None:
     subjects = {f"core/{path.parent.name}" for path in package.glob("core/*/__init__.py")} | {"core/opening"}
     assert sorted(named) == sorted((rooms | subjects | {"lua", "tests"}) - {"core"})
     for names, link in rows:
-        text = (design.parent / link).read_text(encoding="utf-8")
-        if link.endswith(".py"):
-            text = ast.get_docstring(ast.parse(text)) or ""
+        path = design.parent / link
+        text = path.read_text(encoding="utf-8") if path.suffix == ".md" else head_of(path)
         assert "\n\n" in text, f"{names}: {link} says what it is, and not why it is like that"
 
 
-@each_row(
-    "path", sorted(path for path in code_in(ROOT) if not is_generated((ROOT / path).read_text("utf-8")))
-)
+WRITTEN = sorted(path for path, text in code_in(ROOT).items() if not is_generated(text))
+SHORT = re.compile(r"`((?:[a-z_]+/)+[a-z_]+(?:\.py)?)`")  # a file or folder of the package: `core/steps`
+
+
+def head_of(path: Path) -> str:
+    """The docstring of a module in Python, the comment at the head of one in Lua."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        return ast.get_docstring(ast.parse(text)) or ""
+    return "\n".join(takewhile(lambda line: line.startswith("--"), text.splitlines()))
+
+
+@each_row("path", WRITTEN)
 def test_every_file_that_a_docstring_names_is_there(path: str) -> None:
-    text = (ROOT / path).read_text(encoding="utf-8")
-    lines = text.splitlines()
-    head = "\n".join(takewhile(lambda line: line.startswith("--"), lines))
-    head = (ast.get_docstring(ast.parse(text)) or "") if path.endswith(".py") else head
-    for named, _ in LOCAL.findall(head):
-        target = ROOT / named
-        assert target.exists() or target.with_suffix(".lua").exists(), named
+    text = head_of(ROOT / path)
+    for named in [*(named for named, _ in LOCAL.findall(text)), *SHORT.findall(text)]:
+        places = (ROOT / named, ROOT / "rq_dlq" / named, (ROOT / path).parent / named)
+        assert any(
+            place.with_suffix(end).exists() for place in places for end in (place.suffix, ".py", ".lua")
+        ), named
+
+
+@each_row("path", WRITTEN)
+def test_a_docstring_of_a_module_fits_a_screen(path: str) -> None:
+    assert len(head_of(ROOT / path).splitlines()) <= 60, "split it by module"
+
+
+def test_the_map_of_the_house_has_two_pages() -> None:
+    assert len((ROOT / "docs" / "design.md").read_text(encoding="utf-8").splitlines()) <= 160
 
 
 def test_migrating_names_cases_that_run() -> None:

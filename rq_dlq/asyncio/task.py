@@ -3,7 +3,9 @@
 A message of a task is a message like others. Its header `task` has the task's name: that of the function, if
 no `name=` was passed. Its body is a JSON object: each argument by the name of its parameter; `*args` is a
 list, `**kwargs` an object, under these names. So `welcome.send(7, lang="de")` sends
-`{"user_id":7,"lang":"de"}` with `task: welcome`, and any program can send the same.
+`{"user_id":7,"lang":"de"}` with `task: welcome`, and any program can send the same:
+
+    echo '{"user_id": 7, "lang": "de"}' | rq-dlq send mail - --jsonl --header task=welcome
 
 - *The name is a header*, so conditions and counts find it without reading bodies: `--where "task =
   'welcome'"`, `count_by("task")`. A task is not called by its module, since other programs send to it, and

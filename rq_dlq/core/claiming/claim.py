@@ -1,4 +1,26 @@
-"""Claiming, and waiting for something to claim."""
+"""Claiming, and waiting for something to claim.
+
+A client that finds nothing sleeps on `wake` (BLPOP) for at most a second, then looks again: an idle client
+claims once per second. `send`, and any call that makes a message ready, pushes one token; the claim that it
+wakes pushes the next one if more is ready. For future work one sleeping client holds the `alarm` and wakes in
+time; when it gets other work or stops, it wakes another client, which takes the alarm. A client whose
+connection is lost during its sleep waits for a random part of the remaining time, so that a thousand clients
+do not return at once.
+
+- *A wait ends in time*, though no client polls. Redis ends an expired BLPOP when its event loop turns: on the
+  tick of its `hz`, every 100 ms by default, or when anything wakes it (`handleBlockedClientsTimeout` in
+  `beforeSleep`, from Redis 6.0 on, and in Valkey). So 1 ms after the end of its wait the client sends a PING
+  over the connection that is blocked. Redis wakes, ends the BLPOP, and answers the PING; both replies are
+  read. If the BLPOP reached the server late, the first PING comes too early; more follow, at growing
+  intervals, up to the length of a tick. A user without the right to PING is refused, which wakes the server
+  as well. At last the timeout of the connection ends the wait.
+- *Lapsed leases come first.* A claim sweeps them before it hands anything out, ten messages in its call. If
+  more have lapsed, it hands out nothing, sweeps 15 more, and asks to be repeated (`wait` 0); after 40 such
+  rounds (1,000 messages, the largest claim) it takes ready messages, so after a mass crash a consumer still
+  gets work within a few milliseconds. A claim that finds nothing continues until everything that lapsed is
+  swept, or until its consumer stops: an empty list means that nothing was ready. It gives up after a thousand
+  calls (more than 10,000 messages), since a lease that no sweep can remove would keep it forever.
+"""
 
 from __future__ import annotations
 

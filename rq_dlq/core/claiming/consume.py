@@ -1,4 +1,28 @@
-"""A loop over deliveries, whose acks ride in the round trip of its next claim."""
+"""A loop over deliveries, whose acks ride in the round trip of its next claim (`core/steps/riding.py`).
+
+- *A deferred ack is not reported as done.* `delivery.ack()` in a loop returns "deferred", and `outcome` says
+  so until the ack is made. `queue.ack([delivery])` acks at once. If Redis cannot be reached, deferred acks
+  become unsettled again, and `delivery.ack()` repeats them.
+- *A lost lease is raised by the next step* and ends the loop, since a generator that has raised is finished.
+  The error comes from the `for`, not from the `with` block, which has ended. The other acks of that round
+  trip are done, and the messages that it claimed are released.
+- *It keeps what it has not handed out.* The messages of a claim share one lease. Before a loop hands out the
+  next one it extends that lease, in the round trip of its ack, once a tenth of it is gone by the client's
+  clock: each message begins with nine tenths of a lease at least, and quick work extends nothing. A caller
+  whose one message takes longer than the lease has lost the rest, which is then dropped at once, with one
+  call. No thread extends behind the caller's back: one that hangs must lose its messages.
+- *`with delivery:` looks at that clock, too*, and raises `LeaseLost` before the work rather than after it.
+  The client hears of a lease after it has begun, so by its own steady clock it never ends too early; the
+  server's time is not asked (I11).
+- *Leaving* acks and releases in one round trip. Only the delivery of the current step and those not handed
+  out are released: an earlier one may have been passed to a thread, which can ack it after the loop, too.
+  After `break` no caller can get an error of the generator, so it is logged (its weak reference is gone by
+  then); closing the generator raises it.
+- *With a count above 1* an ack waits for others at most 5 ms and one message, so a slow message does not hold
+  up the acks before it until the common lease ends.
+- *A worker* makes acks in a round trip of their own only while its messages take long or its claim waits; all
+  others ride. If a claim fails they stay with the worker. A forked child forgets the loop of its parent.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 They are staged, half a megabyte at a time, in lists like the lists of a job's tasks. The commit adds the
 lists to the queues, all or nothing, and moves no body. Then the messages move to their queues, one call for
 half a megabyte or one message; if the client dies, maintenance continues.
+
+The lists expire ten minutes after their last part.
 """
 
 from __future__ import annotations

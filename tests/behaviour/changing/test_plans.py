@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import rq_dlq.core.changing
+import rq_dlq
 from rq_dlq import BrokerUnavailable, CarriedOut, InvalidInput, Message
 from rq_dlq.core.changing import changing, plans
 from rq_dlq.core.changing.changing import TAKES
@@ -59,7 +59,7 @@ CASES = {
         "scheduled", lambda queue: queue.select(places=["scheduled"]).deliver_now(dry_run=True)
     ),
 }
-"""By the name in the table of the room."""
+"""By the name in the table of the module."""
 WAITING = sorted(name for name, case in CASES.items() if case.place == "ready")
 DEAD = sorted(name for name, case in CASES.items() if case.place == "dead")
 
@@ -111,10 +111,8 @@ async def test_only_what_was_there_is_done_and_only_once(name: str, queue: Any, 
     assert await counts(queue) == there
 
 
-async def test_the_table_of_the_room_has_every_verb() -> None:
-    rows = dict(
-        re.findall(r"^\| `([\w-]+)`[^|]* \| (.*?) \|$", rq_dlq.core.changing.__doc__ or "", re.MULTILINE)
-    )
+async def test_the_table_of_the_module_has_every_verb() -> None:
+    rows = dict(re.findall(r"^\| `([\w-]+)`[^|]* \| (.*?) \|$", plans.__doc__ or "", re.MULTILINE))
     planned = {name for name, how in rows.items() if how.startswith("a plan")}
     assert planned == {name.partition(",")[0].replace(" ", "-") for name in CASES}
     assert set(rows) >= {*planned, "mute", "cancel", "delete"}
