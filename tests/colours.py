@@ -63,6 +63,9 @@ class Awaited:
     def __repr__(self) -> str:
         return repr(self.inner)
 
+    def __str__(self) -> str:
+        return str(self.inner)
+
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.inner, name)
         if name in PROPERTIES:
