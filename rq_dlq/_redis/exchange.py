@@ -17,7 +17,7 @@ from rq_dlq._redis.rights import denied, runs_script
 from rq_dlq.core.steps.call import Call, Command, Run
 from rq_dlq.core.steps.driving import drive
 from rq_dlq.core.steps.step import Batch, Step, Steps, Wait
-from rq_dlq.errors import RqDlqError
+from rq_dlq.errors import BrokerRefused, RqDlqError
 
 if TYPE_CHECKING:
     from rq_dlq._scripts.verb import Verbs
@@ -67,12 +67,18 @@ def exchange(calls: Calls, verbs: Verbs, *, repeated: bool, apart: bool = False)
     for i, reply in enumerate(replies):
         if isinstance(reply, Exception):
             replies[i] = error = failure(reply, commands[i], verbs)
-            if not (apart and isinstance(error, Passing)):
+            if _may_be_refused(calls[i]) and isinstance(error, BrokerRefused):
+                replies[i] = None
+            elif not (apart and isinstance(error, Passing)):
                 raise error
     return [
         reply if isinstance(reply, Exception) else call.read(reply, repeated)
         for call, reply in zip(calls, replies, strict=True)
     ]
+
+
+def _may_be_refused(call: Call[Any] | Command[Any]) -> bool:
+    return isinstance(call, Command) and call.optional
 
 
 def _try_again(calls: Calls, verbs: Verbs, commands: Commands, replies: list[Any]) -> Exchange:

@@ -16,7 +16,6 @@ from rq_dlq.core.looking import explain, outcomes
 from rq_dlq.core.managing import deleting, pausing
 from rq_dlq.core.policies import policies
 from rq_dlq.core.queues import counts
-from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.core.upkeep import maintain
 from rq_dlq.errors.guesses import part_of
 
@@ -296,8 +295,7 @@ class Managed(OwnQueue[T]):
             >>> await orders.delete(force=True)
             1
         """
-        act = await self._broker._run(act_of("deleted", by))
-        return await self._broker._run(deleting.delete(self._core, force=force, act=act))
+        return await self._broker._run(deleting.delete(self._core, force=force, by=by))
 
     async def explain(self, id: str) -> Explanation:
         """Explain where a message is, why it is not being delivered, and what happens next.

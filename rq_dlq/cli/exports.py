@@ -16,7 +16,9 @@ from rq_dlq.cli._letters import group_of, letters_of
 from rq_dlq.cli._options import by_option, queue_argument, where_option
 from rq_dlq.client.choosing import dead_choice
 from rq_dlq.core.choosing.choice import REASONS
-from rq_dlq.core.choosing.reading import following, read
+from rq_dlq.core.choosing.reading import read
+from rq_dlq.core.choosing.rows import following
+from rq_dlq.core.queues.names import members
 from rq_dlq.core.sending.restore import restore
 from rq_dlq.errors import InvalidInput, UnprocessableMessage
 from rq_dlq.values.readable import many, some, utc_short
@@ -104,7 +106,8 @@ def export(context: Context, /, name: str, *, group: str | None, **conditions: A
     letters = letters_of(context, name)
     where = conditions.pop("where")
     choice = dead_choice({"group": group_of(letters, group, name), **conditions}, where=where)
-    reading = read(letters._core, choice, ALL)
+    queues = context.broker._run(members(letters._core))
+    reading = read(queues, choice, ALL)
     done, damaged = 0, list[str]()
     while page := context.broker._run(following(reading)):
         for row, letter in zip(page.rows, page.messages, strict=True):

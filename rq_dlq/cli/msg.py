@@ -26,7 +26,8 @@ from rq_dlq.cli._show import Column
 from rq_dlq.cli.queues import is_view, used
 from rq_dlq.cli.results import result
 from rq_dlq.client.selection import Selection
-from rq_dlq.core.changing.changing import TAKES, WAITING
+from rq_dlq.core.changing.by_chunks import WAITING
+from rq_dlq.core.changing.changing import TAKES
 from rq_dlq.core.choosing.choice import PLACES
 from rq_dlq.filters._facts import FIELDS
 from rq_dlq.policy import DiscardingDeadLetterStrategy

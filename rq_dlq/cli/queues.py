@@ -30,8 +30,8 @@ from rq_dlq.core.choosing.choice import PLACES
 from rq_dlq.core.keyed import outages
 from rq_dlq.core.looking.outcomes import last_outcomes
 from rq_dlq.core.queues import counts as queues_counts
+from rq_dlq.core.queues.names import noted_name
 from rq_dlq.core.queues.queue import only_live
-from rq_dlq.core.queues.views import noted_name
 from rq_dlq.core.schedules import calls as schedule_calls
 from rq_dlq.core.steps.step import MOST
 from rq_dlq.errors import MissingRights

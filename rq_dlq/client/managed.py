@@ -17,7 +17,6 @@ from rq_dlq.core.looking import explain, outcomes
 from rq_dlq.core.managing import deleting, pausing
 from rq_dlq.core.policies import policies
 from rq_dlq.core.queues import counts
-from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.core.upkeep import maintain
 from rq_dlq.errors.guesses import part_of
 
@@ -297,8 +296,7 @@ class Managed(OwnQueue[T]):
             >>> orders.delete(force=True)
             1
         """
-        act = self._broker._run(act_of("deleted", by))
-        return self._broker._run(deleting.delete(self._core, force=force, act=act))
+        return self._broker._run(deleting.delete(self._core, force=force, by=by))
 
     def explain(self, id: str) -> Explanation:
         """Explain where a message is, why it is not being delivered, and what happens next.

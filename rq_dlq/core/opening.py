@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.policies.policies import apply_policies
 from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.names import behind, members
 from rq_dlq.core.queues.queue import forget, only_own
 from rq_dlq.core.queues.registry import register
-from rq_dlq.core.queues.views import find
 from rq_dlq.core.steps.driving import unrepeated
 from rq_dlq.core.steps.step import Batch, NodeUnavailable
 from rq_dlq.errors import BrokerRefused, MissingRights
@@ -38,7 +38,7 @@ def open_queue(queue: QueueState[Any]) -> Steps[None]:
     if queue.opened and not queue.view:
         return
     if queue.part != "live":
-        yield from find(queue)
+        yield from members(queue)
         if queue.view:  # other queues may share the view
             queue.opened = True
             return
@@ -70,20 +70,23 @@ def open_to_drain(queue: QueueState[Any]) -> Steps[None]:
 
 def _open_if_used(queue: QueueState[Any]) -> Steps[None]:
     """Open a queue for a claim: that does not create it, unless the program declares settings for it."""
-    yield from find(queue)
-    if queue.declared is None:
-        if queue.view:
-            queue.opened = True
-            return
-        opening, sent = yield Batch([queue_calls.opening(queue.keys), queue_calls.was_sent_to(queue.keys)])
-        if not opening and not sent:
-            return
+    if queue.declared is not None:
+        yield from members(queue)
+    elif not (yield from behind(queue, lambda _: _is_used(queue))):
+        return
     try:
         yield from open_queue(queue)
     except MissingRights:
         raise
     except BrokerRefused:
         pass  # registering the name can wait; draining the queue cannot
+
+
+def _is_used(queue: QueueState[Any]) -> Steps[bool]:
+    if queue.view:
+        queue.opened = True
+        return False
+    return any((yield Batch([queue_calls.opening(queue.keys), queue_calls.was_sent_to(queue.keys)])))
 
 
 def is_hot(policy: RedeliveryPolicy) -> bool:
@@ -104,6 +107,21 @@ def _warn_of_prefix(name: str) -> None:
     """
     if found := _PREFIXED.fullmatch(name):
         logger.warning("%s is a new queue of just that name: did you mean %s?", name, found[1])
+
+
+def ensure_open(queue: QueueState[Any]) -> Steps[None]:
+    """Open a queue unless it is open now, perhaps by another client; the first step only reads.
+
+    A queue that was deleted since this client opened it is opened again, and so is one for which the program
+    has declarations that may not be written.
+    """
+    opening, listed = yield Batch(
+        [queue_calls.opening(queue.keys), queue_calls.is_registered(queue.keys.namespace, queue.keys.family)]
+    )
+    written = queue.declared is None or (queue.opened and queue.opening == opening)
+    if not (opening and listed and written):
+        forget(queue)
+        yield from open_queue(queue)
 
 
 def open_live(queue: QueueState[Any], verb: str) -> Steps[None]:

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from rq_dlq.core.queues.views import shown
+from rq_dlq.core.queues.names import shown
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.cached import cached_property
 from rq_dlq.values.names import Address

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from rq_dlq.core.steps.call import Call
+from rq_dlq.core.steps.call import Call, Command
+from rq_dlq.core.steps.step import Batch
 
 
 async def drive(broker: Any, steps: Any, between: Callable[[str], Awaitable[None]]) -> Any:
-    """Run steps to their end; after each script (named) something else happens. What they return."""
+    """Run steps to their end; after each round trip something else happens, for each script in it (named).
+
+    It is told once of several runs of a script in a round trip, and "" of a round trip without any. What the
+    steps return.
+    """
     value: Any = None
     while True:
         try:
@@ -17,7 +22,9 @@ async def drive(broker: Any, steps: Any, between: Callable[[str], Awaitable[None
         except StopIteration as stop:
             return stop.value
         value = await broker._run(alone(step))
-        await between(step.verb if isinstance(step, Call) else "")
+        scripts = dict.fromkeys(call.verb for call in calls_of(step) if call.verb)
+        for script in scripts or ("",):
+            await between(script)
 
 
 async def stop_after(broker: Any, steps: Any, script: str) -> None:
@@ -26,9 +33,16 @@ async def stop_after(broker: Any, steps: Any, script: str) -> None:
     while True:
         step = steps.send(value)
         value = await broker._run(alone(step))
-        if isinstance(step, Call) and step.verb == script:
+        if any(call.verb == script for call in calls_of(step)):
             steps.close()
             return
+
+
+def calls_of(step: Any) -> list[Any]:
+    """The calls and commands of a step; a command has no verb."""
+    if isinstance(step, Batch):
+        return [*step.calls]
+    return [step] if isinstance(step, Call | Command) else []
 
 
 def alone(step: Any) -> Any:

@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.cancelling import calls
+from rq_dlq.core.queues.names import behind
 from rq_dlq.core.queues.queue import only_live
-from rq_dlq.core.queues.views import find
 from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.core.queues.who import name_of
 from rq_dlq.core.steps import senders
@@ -34,7 +34,10 @@ def cancel(queue: QueueState[Any], message_id: str, *, by: str | None = None) ->
         UpgradeRequired: a later version wrote it in a form that this version cannot read.
     """
     check_id(message_id)
-    yield from find(queue)
+    return behind(queue, lambda _: _cancel(queue, message_id, by))
+
+
+def _cancel(queue: QueueState[Any], message_id: str, by: str | None) -> Steps[Cancelled]:
     only_live(queue, "cancel messages of")
     act = yield from act_of("cancelled", by, chosen=message_id)
     found = yield from senders.once(

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.choosing.choice import Choice
 from rq_dlq.core.groups import calls
 from rq_dlq.core.groups.index import indexed
 from rq_dlq.core.queues import calls as queue_calls
-from rq_dlq.core.queues.views import members
+from rq_dlq.core.queues.each import AT_ONCE
+from rq_dlq.core.queues.names import behind
 from rq_dlq.core.queues.who import act as act_of
+from rq_dlq.core.queues.who import act_by
+from rq_dlq.core.steps.driving import beside, together
 from rq_dlq.core.steps.replies import ERRORS, Word
+from rq_dlq.core.steps.step import Batch, chunks
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.failure import epoch_milliseconds, moment
 from rq_dlq.values.readable import utc
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.counts import ErrorGroup
@@ -35,14 +42,23 @@ def mute(
     Raises:
         InvalidInput: the group does not exist, too many are muted, or an argument is not valid.
     """
-    name = _name_of(group)
-    now, _ = yield queue_calls.stats(queue.keys, queue.name)
+    return behind(queue, partial(_mute, queue, _name_of(group), until, by))
+
+
+def _mute(
+    queue: QueueState[Any],
+    name: str,
+    until: datetime | Duration | None,
+    by: str | None,
+    members: Sequence[QueueState[Any]],
+) -> Steps[bool]:
+    ((now, _), user), groups = yield from beside(_now_and_user(queue), _groups_of(members, name))
     upto = _end_of(until, now)
     how = "until its next death" if upto == AGAIN else f"until {utc(moment(upto))}"
-    act = yield from act_of("muted", by, chosen=f"group {name}", how=how)
+    act = act_by(user, "muted", by, chosen=f"group {name}", how=how)
     found = changed = False
-    for member in (yield from members(queue)):
-        for one in (yield from _groups_of(member, name)):
+    for member, names in zip(members, groups, strict=True):
+        for one in names:
             found = True
             did: Word = yield calls.mute(member.keys, one, upto=upto, act=act)
             if did is Word.FULL:
@@ -56,14 +72,21 @@ def mute(
 
 def unmute(queue: QueueState[Any], group: str | ErrorGroup, by: str | None) -> Steps[bool]:
     """Unmute a group, or all kinds of one class; whether that changed anything."""
-    name = _name_of(group)
-    act = yield from act_of("unmuted", by, chosen=f"group {name}")
+    return behind(queue, partial(_unmute, _name_of(group), by))
+
+
+def _unmute(name: str, by: str | None, members: Sequence[QueueState[Any]]) -> Steps[bool]:
+    noting = act_of("unmuted", by, chosen=f"group {name}")
+    act, groups = yield from beside(noting, _groups_of(members, name))
     changed = False
-    for member in (yield from members(queue)):
-        names = (yield from _groups_of(member, name)) or [name]
-        for one in names:
+    for member, names in zip(members, groups, strict=True):
+        for one in names or [name]:
             changed = bool((yield calls.mute(member.keys, one, upto=None, act=act))) or changed
     return changed
+
+
+def _now_and_user(queue: QueueState[Any]) -> Steps[Any]:
+    return (yield Batch([queue_calls.stats(queue.keys, queue.name), queue_calls.whoami()]))
 
 
 def _name_of(group: str | ErrorGroup) -> str:
@@ -72,10 +95,15 @@ def _name_of(group: str | ErrorGroup) -> str:
     return name
 
 
-def _groups_of(queue: QueueState[Any], name: str) -> Steps[list[str]]:
+def _groups_of(members: Sequence[QueueState[Any]], name: str) -> Steps[list[list[str]]]:
     """The groups whose names begin with this; for failures without an error the group without a name."""
-    listed = yield from indexed(queue.keys, name)
-    return [one.name for one in (listed[1] if listed else ()) if name or not one.name]
+    found: list[list[str]] = []
+    for some in chunks(members, AT_ONCE):
+        listed = yield from together([indexed(member.keys, name) for member in some])
+        found += [
+            [group.name for group in (one[1] if one else ()) if name or not group.name] for one in listed
+        ]
+    return found
 
 
 def _end_of(until: datetime | Duration | None, now: int) -> int:

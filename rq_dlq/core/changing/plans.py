@@ -50,6 +50,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from rq_dlq._keys import MoreKeys
@@ -57,9 +58,11 @@ from rq_dlq.core.changing import calls
 from rq_dlq.core.changing.calls import End
 from rq_dlq.core.choosing.counting import Leased, rows_of
 from rq_dlq.core.choosing.cutoff import DIED, cutoff
-from rq_dlq.core.choosing.reading import following, read, sources
+from rq_dlq.core.choosing.reading import among, read
+from rq_dlq.core.choosing.rows import following
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.steps.call import Sender
+from rq_dlq.core.steps.driving import beside
 from rq_dlq.core.steps.step import Batch
 from rq_dlq.errors import BrokerRefused, InvalidInput
 from rq_dlq.values.changed import CarriedOut
@@ -134,10 +137,10 @@ def new_mark() -> str:
     return secrets.token_urlsafe(NONCE)
 
 
-def now_of(queue: QueueState[Any], choice: Choice) -> Steps[Choice]:
+def now_of(members: Sequence[QueueState[Any]], choice: Choice) -> Steps[Choice]:
     """The choice among the messages that are there now."""
     made: dict[str, Cutoff] = {}
-    for member in (yield from sources(queue, choice)):
+    for member in members:
         made[member.keys.family] = yield from cutoff(member)
     return choice.at(made)
 
@@ -151,18 +154,31 @@ def plan(
         places: where the messages wait that it changes.
         priority: messages that have it are not changed.
     """
-    chosen = yield from now_of(queue, choice)
-    leased = Leased(queue, chosen)
-    yield from leased.begin()
+    return among(queue, choice, partial(_plan, queue, choice, verb, places, priority=priority))
+
+
+def _plan(
+    queue: QueueState[Any],
+    choice: Choice,
+    verb: str,
+    places: Sequence[Place],
+    members: Sequence[QueueState[Any]],
+    *,
+    priority: int | None,
+) -> Steps[Planned]:
+    chosen = yield from now_of(members, choice)
+    leased = Leased(members, chosen)
     ids: list[str] = []
     eligible = 0
-    reading = read(queue, chosen, NOTHING if priority is None else HEAD, places)
-    while page := (yield from following(reading)):
+    reading = read(members, chosen, NOTHING if priority is None else HEAD, places)
+    _, page = yield from beside(leased.begin(), following(reading))
+    while page is not None:
         leased.found(page)
         rows = [row for row in page.rows if priority is None or _priority_in(row.record) != priority]
         eligible += len(rows)
         if choice.limit is not None:
             ids += [row.id for row in rows]
+        page = yield from following(reading)
     if choice.limit is not None:  # the first of those that were there, not of those that are left
         chosen = chosen.of_ids(ids)
     in_work = yield from leased.end()
@@ -228,7 +244,17 @@ def carry_out(
     Raises:
         InvalidInput: it is too old.
     """
-    families = {one.keys.family: one.keys for one in (yield from sources(queue, planned.choice))}
+    return among(queue, planned.choice, partial(_carry_out, queue, planned, verb, places))
+
+
+def _carry_out(
+    queue: QueueState[Any],
+    planned: Planned,
+    verb: Verb,
+    places: Sequence[Place],
+    members: Sequence[QueueState[Any]],
+) -> Steps[CarriedOut]:
+    families = {one.keys.family: one.keys for one in members}
     carrying = Carrying(planned)
     asks = [calls.register(carrying.sender(keys)) for keys in families.values()]
     (now, _), *before = yield Batch([queue_calls.stats(queue.keys, queue.name), *asks])
@@ -238,7 +264,7 @@ def carry_out(
     planned.check_age(now)
     changed = yield from verb(planned.choice, plan=carrying)
     since = planned.choice.at(planned.cutoffs, later=True)
-    later = yield from rows_of(read(queue, since, NOTHING, places))
+    later = yield from rows_of(read(members, since, NOTHING, places))
     for keys in families.values():
         ends.append((yield from carrying.end(keys, later, changed.leased)))  # noqa: PERF401 - a step
     return _told(planned, ends)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq.core.opening import open_live
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.queue import only_own
+from rq_dlq.core.steps.step import Batch
 from rq_dlq.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ WHAT = "put messages into"
 
 def check_target(
     target: QueueState[Any], sources: Sequence[QueueState[Any]], verb: str = WHAT, *, create: bool = False
-) -> Steps[None]:
-    """Check that messages of these queues can go to this one.
+) -> Steps[str]:
+    """Check that messages of these queues can go to this one; its opening, empty: it is not open.
 
     Args:
         verb: the change, for the error.
@@ -31,8 +32,11 @@ def check_target(
         InvalidInput: it is the same queue, a dead-letter or expiry queue, or does not exist.
     """
     only_own(target, verb)
-    families = yield queue_calls.registered(target.keys.namespace)
-    if target.name not in families and not create:
+    keys = target.keys
+    listed, opening = yield Batch(
+        [queue_calls.is_registered(keys.namespace, target.name), queue_calls.opening(keys)]
+    )
+    if not listed and not create:
         hint = (
             "send to it first, open() it, or pass create=True"
             if verb == WHAT
@@ -42,8 +46,10 @@ def check_target(
     if sources and all(source.keys == target.keys for source in sources):
         message = f"{target.name!r} is their own queue: pass another queue, or redrive dead letters"
         raise InvalidInput(message)
+    return opening  # type: ignore[no-any-return]
 
 
-def open_target(target: QueueState[Any]) -> Steps[None]:
-    """Create the queue, unless it exists."""
+def open_target(target: QueueState[Any]) -> Steps[str]:
+    """Create the queue, unless it exists; its opening."""
     yield from open_live(target, WHAT)
+    return target.opening

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq.core.choosing.reading import following, leased_of, read, sources
+from rq_dlq.core.choosing.reading import among, leased_of, read
+from rq_dlq.core.choosing.rows import following
 from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.groups.index import NEW_WITHIN, index_groups
 from rq_dlq.core.queues import calls as queue_calls
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rq_dlq.core.choosing.choice import Choice
-    from rq_dlq.core.choosing.reading import Found, Reading
+    from rq_dlq.core.choosing.rows import Found, Reading
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.call import Place
     from rq_dlq.core.steps.step import Steps
@@ -28,12 +30,12 @@ if TYPE_CHECKING:
 
 def count(queue: QueueState[Any], choice: Choice) -> Steps[int]:
     """The number of chosen messages."""
-    return (yield from rows_of(read(queue, choice)))
+    return among(queue, choice, lambda members: rows_of(read(members, choice)))
 
 
-def count_leased(queue: QueueState[Any], choice: Choice) -> Steps[int]:
+def count_leased(members: Sequence[QueueState[Any]], choice: Choice) -> Steps[int]:
     """The number of chosen messages that are being processed, which no verb changes."""
-    return (yield from rows_of(leased_of(queue, choice)))
+    return rows_of(leased_of(members, choice))
 
 
 class Leased:
@@ -43,11 +45,14 @@ class Leased:
     found waiting are looked for, at the end.
 
     Args:
+        members: the queues behind the name.
         places: where they were claimed; None: anywhere.
     """
 
-    def __init__(self, queue: QueueState[Any], choice: Choice, places: Sequence[Place] | None = None) -> None:
-        self._queue = queue
+    def __init__(
+        self, members: Sequence[QueueState[Any]], choice: Choice, places: Sequence[Place] | None = None
+    ) -> None:
+        self._members = members
         self._choice = choice
         self._places = places
         self._leased: set[tuple[str, str]] = set()  # names of queues, and ids
@@ -69,9 +74,10 @@ class Leased:
 
     def end(self) -> Steps[int]:
         """How many there are, as far as the limit of the choice leaves room for them."""
-        queue, choice = self._queue, self._choice
-        if choice.ids is not None:
-            ids = [one for one in choice.ids if queue.view or (queue.name, one) not in self._named]
+        choice = self._choice
+        if choice.ids is not None and self._members:
+            first = self._members[0]
+            ids = [one for one in choice.ids if first.viewed or (first.name, one) not in self._named]
             if ids:  # the queues of a view may share some
                 yield from self._read(choice.of_ids(ids))
                 self._leased -= self._named
@@ -79,7 +85,7 @@ class Leased:
         return number if choice.limit is None else min(number, choice.limit - self._found)
 
     def _read(self, choice: Choice) -> Steps[None]:
-        reading = leased_of(self._queue, choice)
+        reading = leased_of(self._members, choice)
         while page := (yield from following(reading)):
             if self._places is None or page.place in self._places:
                 self._leased.update((page.queue.name, message_id) for message_id in page.ids)
@@ -95,7 +101,13 @@ def rows_of(reading: Reading) -> Steps[int]:
 
 def count_by(queue: QueueState[Any], choice: Choice, header: str) -> Steps[dict[str | None, int]]:
     """How many have each value of a header, key or dependency (None: without), the most frequent first."""
-    reading = read(queue, choice, RECORD)
+    return among(queue, choice, partial(_count_by, queue, choice, header))
+
+
+def _count_by(
+    queue: QueueState[Any], choice: Choice, header: str, members: Sequence[QueueState[Any]]
+) -> Steps[dict[str | None, int]]:
+    reading = read(members, choice, RECORD)
     counted: Counter[str | None] = Counter()
     while page := (yield from following(reading)):
         counted.update(_header(Facts(message, 0, queue.masks), header) for message in page.messages)
@@ -119,12 +131,16 @@ def groups(
         InvalidDuration: `new_within` is not valid.
     """
     within = milliseconds(new_within, name="new_within")
+    return among(queue, choice, partial(_groups, choice, within))
+
+
+def _groups(choice: Choice, within: int, members: Sequence[QueueState[Any]]) -> Steps[list[ErrorGroup]]:
     found: dict[str, ErrorGroup] = {}
     counted: list[ErrorGroup] = []
     if choice.limit is not None:
-        counted = yield from _counted(queue, choice, within)
+        counted = yield from _counted(members, choice, within)
     else:
-        for member in (yield from sources(queue, choice)):
+        for member in members:
             counted += yield from _of_one(member, choice, within)
     for group in counted:
         known = found.get(group.fingerprint)
@@ -137,16 +153,16 @@ def _of_one(queue: QueueState[Any], choice: Choice, within: int) -> Steps[list[E
         found = yield from index_groups(queue.keys, queue.codec, within, choice.group or "")
         if found is not None:
             return found
-    return (yield from _counted(queue, choice, within))
+    return (yield from _counted([queue], choice, within))
 
 
-def _counted(queue: QueueState[Any], choice: Choice, within: int) -> Steps[list[ErrorGroup]]:
+def _counted(members: Sequence[QueueState[Any]], choice: Choice, within: int) -> Steps[list[ErrorGroup]]:
     """The same by reading the dead letters; the groups of each queue of a view."""
     found: dict[tuple[str, str], GroupCount] = {}
     cleared: dict[tuple[str, str], int | None] = {}
     muted: dict[tuple[str, str], tuple[int, int] | None] = {}
     now = 0
-    reading = read(queue, choice, STORY)
+    reading = read(members, choice, STORY)
     while page := (yield from following(reading)):
         keys = page.queue.keys
         now = now or (yield queue_calls.stats(keys, page.queue.name))[0]

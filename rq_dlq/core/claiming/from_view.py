@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.names import LOOKED_AT, shown
 from rq_dlq.core.queues.queue import forget
 from rq_dlq.core.queues.registry import in_use
-from rq_dlq.core.queues.views import LOOKED_AT, shown
 from rq_dlq.core.settling.settle import release
 from rq_dlq.core.steps.step import MAX_BLOCK, Batch, Steps, Wait, chunks
 from rq_dlq.errors import BrokerRefused, MissingRights

@@ -126,6 +126,11 @@ def before(name: str, died: int) -> Position:
     return Position(0, f"{name:12}".encode() + min(max(died, 0), (1 << 8 * _TIME) - 1).to_bytes(_TIME))
 
 
+def after_all(name: str) -> Position:
+    """The position in `groups` after all dead letters of a group."""
+    return Position(0, f"{name:12}".encode() + END.member)
+
+
 def end(keys: QueueKeys, name: str) -> Command[Position | None]:
     """The position after the newest dead letter of a group; None: it has none."""
     low = f"{name:12}".encode()

@@ -12,8 +12,8 @@ import msgspec
 from rq_dlq.core.keyed import calls, outages
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.names import behind
 from rq_dlq.core.queues.queue import check_limit, only_live
-from rq_dlq.core.queues.views import find
 from rq_dlq.core.queues.who import name_of
 from rq_dlq.core.steps.step import Batch, Steps, chunks, seed
 from rq_dlq.errors import UnprocessableMessage
@@ -46,7 +46,10 @@ def longest(queue: QueueState[Any], limit: int, *, exact: bool) -> Steps[list[Ke
         InvalidInput: the limit is not valid, or the queue is a dead-letter or expiry queue.
     """
     check_limit(limit, optional=False)
-    yield from find(queue)
+    return behind(queue, lambda _: _longest(queue, limit, exact=exact))
+
+
+def _longest(queue: QueueState[Any], limit: int, *, exact: bool) -> Steps[list[KeyStats]]:
     only_live(queue, "look for keys of")
     lanes = yield from (_all if exact else _some)(queue)
     found: list[KeyStats] = []
@@ -74,9 +77,12 @@ def of_key(queue: QueueState[Any], key: str) -> Steps[KeyStats]:
         InvalidInput: the queue is a dead-letter or expiry queue.
     """
     packed(key)
-    yield from find(queue)
-    only_live(queue, "look for keys of")
-    return (yield from _of_lane(queue, lane_of(key), key))
+
+    def begin(_: object) -> Steps[KeyStats]:
+        only_live(queue, "look for keys of")
+        return _of_lane(queue, lane_of(key), key)
+
+    return behind(queue, begin)
 
 
 def _all(queue: QueueState[Any]) -> Steps[list[int]]:

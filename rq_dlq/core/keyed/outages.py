@@ -14,8 +14,8 @@ from rq_dlq.core.keyed.calls import Lane
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.each import UnreachableQueue, each_queue
+from rq_dlq.core.queues.names import behind
 from rq_dlq.core.queues.queue import only_live
-from rq_dlq.core.queues.views import find
 from rq_dlq.core.queues.who import name_of
 from rq_dlq.core.steps.step import Batch, Steps
 from rq_dlq.values.codec import NO_JSON
@@ -45,11 +45,16 @@ def read(queue: QueueState[Any], name: str) -> Steps[tuple[datetime, DependencyS
         InvalidInput: the queue is a dead-letter or expiry queue.
     """
     packed(name, "dependency")
-    yield from find(queue)
+    return behind(queue, lambda _: _read(queue, name))
+
+
+def _read(queue: QueueState[Any], name: str) -> Steps[tuple[datetime, DependencyStats]]:
     only_live(queue, "look for dependencies of")
     number = lane_of(name, "dependency")
-    lane: Lane | None = yield calls.special(queue.keys, number)
-    now, counts = yield queue_calls.stats(queue.keys, queue.name)
+    lane: Lane | None
+    lane, (now, counts) = yield Batch(
+        [calls.special(queue.keys, number), queue_calls.stats(queue.keys, queue.name)]
+    )
     (found,) = yield from _of(queue.keys, {number: lane or Lane("dependency", name)}, now)
     return moment(now), (yield from with_behind(queue.keys, [found], counts.blocked))[0]
 

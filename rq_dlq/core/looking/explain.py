@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq.core.gathers.reading import said_of
@@ -15,7 +16,7 @@ from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.policies.policies import explain_policy
 from rq_dlq.core.processes.processes import takers
 from rq_dlq.core.queues import calls as queue_calls
-from rq_dlq.core.queues.views import members
+from rq_dlq.core.queues.names import behind
 from rq_dlq.core.results import calls as result_calls
 from rq_dlq.core.results.calls import End, Meant
 from rq_dlq.core.steps.driving import unrepeated
@@ -35,6 +36,8 @@ from rq_dlq.values.state import passed_on_of, uncharged_of
 from rq_dlq.values.wanted import STATE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.pages.calls import Page
     from rq_dlq.core.queues.queue import QueueState
@@ -101,8 +104,11 @@ def explain(queue: QueueState[Any], message_id: str) -> Steps[Explanation]:
         InvalidMessage: `message_id` is not an id.
     """
     check_id(message_id)
-    meant = Meant(message_id, birth_meant(message_id))
-    for member in (yield from members(queue)):
+    return behind(queue, partial(_explain, message_id, Meant(message_id, birth_meant(message_id))))
+
+
+def _explain(message_id: str, meant: Meant, members: Sequence[QueueState[Any]]) -> Steps[Explanation]:
+    for member in members:
         page: Page = yield page_calls.browse(member.keys, ids=[message_id])
         if page.ids:
             row = page.rows()[0]
@@ -113,7 +119,7 @@ def explain(queue: QueueState[Any], message_id: str) -> Steps[Explanation]:
                 found = yield from _present(member, page, row)
                 more = yield from said_of(member.keys, row)
                 return replace(found, why=found.why + more, birth=birth)
-    for member in (yield from members(queue)):
+    for member in members:
         if end := (yield from _ended(member.keys, meant)):
             why, at = f"it was {end.word}", moment(end.at)
             return Explanation(message_id, "gone", why, "nothing", at, None, end.birth or None)

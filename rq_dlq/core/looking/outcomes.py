@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.looking import calls
+from rq_dlq.core.queues.names import behind
 from rq_dlq.core.queues.queue import check_limit, only_live
-from rq_dlq.core.queues.views import find
 from rq_dlq.core.steps.step import Batch, Steps
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import shown
 from rq_dlq.values.outcome import Outcome, RawOutcome, after, is_event_id, read_outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.queues.queue import QueueState
 
@@ -72,22 +75,24 @@ def read_outcomes(
         InvalidInput: an argument is not valid, or the queue has no outcome history of its own.
     """
     check_limit(limit)
-    start = _start(since)
-    yield from _check_live(queue)
-    found = yield from entries(queue.keys, start=start, limit=limit)
-    return [read_outcome(queue.keys.family, entry) for entry in found]
+    return _of_live(queue, partial(entries, queue.keys, start=_start(since), limit=limit))
 
 
 def last_outcomes(queue: QueueState[Any], count: int) -> Steps[list[Outcome]]:
     """The newest events of a queue, the oldest of them first."""
-    yield from _check_live(queue)
-    found: list[RawOutcome] = yield calls.newest(queue.keys, limit=count)
-    return [read_outcome(queue.keys.family, entry) for entry in found]
+    return _of_live(queue, partial(_newest, queue.keys, count))
 
 
-def _check_live(queue: QueueState[Any]) -> Steps[None]:
-    yield from find(queue)
-    only_live(queue, "read the outcomes of")
+def _newest(keys: QueueKeys, count: int) -> Steps[list[RawOutcome]]:
+    return (yield calls.newest(keys, limit=count))  # type: ignore[no-any-return]
+
+
+def _of_live(queue: QueueState[Any], read: Callable[[], Steps[list[RawOutcome]]]) -> Steps[list[Outcome]]:
+    def begin(_: object) -> Steps[list[Outcome]]:
+        only_live(queue, "read the outcomes of")
+        return [read_outcome(queue.keys.family, entry) for entry in (yield from read())]
+
+    return behind(queue, begin)
 
 
 def _start(since: object) -> str:

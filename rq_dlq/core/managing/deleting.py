@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.jobs.jobs import roll_forward
 from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.names import behind
 from rq_dlq.core.queues.queue import forget, only_live
 from rq_dlq.core.queues.registry import unlist
-from rq_dlq.core.queues.views import find
+from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.core.queues.who import note
 from rq_dlq.core.steps.replies import ERRORS, Word
 from rq_dlq.core.steps.senders import once
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
 
 
-def delete(queue: QueueState[Any], *, force: bool, act: str = "") -> Steps[int]:
+def delete(queue: QueueState[Any], *, force: bool, by: str | None = None) -> Steps[int]:
     """Delete a queue and its name; returns how many messages were in it.
 
     The keys go first: if this is interrupted, an empty name is left, and a repetition removes it.
@@ -26,13 +27,17 @@ def delete(queue: QueueState[Any], *, force: bool, act: str = "") -> Steps[int]:
     Args:
         force: delete it even with messages. Committed messages of jobs are moved into the queue first, since
             their commits for other queues are stored with them.
-        act: the entry for the audit (`core/queues/who.py`); empty: no note.
+        by: the operator's name; None: the user and host of this process.
 
     Raises:
         InvalidInput: it is not empty, or it is a dead-letter or expiry queue.
     """
-    yield from find(queue)
+    return behind(queue, lambda _: _delete(queue, force=force, by=by))
+
+
+def _delete(queue: QueueState[Any], *, force: bool, by: str | None) -> Steps[int]:
     only_live(queue, "delete")
+    act = yield from act_of("deleted", by)
     before: queue_calls.Left | None = None
     while True:
         found = yield from once(queue.senders, queue.keys, queue_calls.delete, force=force)

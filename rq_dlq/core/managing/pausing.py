@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq.core.keyed import outages
 from rq_dlq.core.keyed.firsts import warn_if_misspelt
 from rq_dlq.core.managing import calls
-from rq_dlq.core.opening import open_again, open_queue
-from rq_dlq.core.queues.queue import forget, only_live
-from rq_dlq.core.queues.views import find
+from rq_dlq.core.opening import ensure_open
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.names import behind
+from rq_dlq.core.queues.queue import only_live
 from rq_dlq.core.queues.who import act as act_of
-from rq_dlq.core.queues.who import who, whoami
+from rq_dlq.core.queues.who import who
 from rq_dlq.core.steps import senders
+from rq_dlq.core.steps.driving import beside
 from rq_dlq.core.steps.replies import ERRORS, Word
 from rq_dlq.core.steps.step import seed
 from rq_dlq.errors import InvalidInput
@@ -25,6 +27,8 @@ from rq_dlq.values.flags import check_flag
 from rq_dlq.values.key import packed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.key import Of
@@ -35,7 +39,7 @@ def set_paused(
 ) -> Steps[bool]:
     """Pause deliveries, or resume them; returns whether that changed anything."""
     end, name = until_of(until), who(by)
-    user = yield from _user(queue, opens=paused)
+    user = yield from _begin(queue, _user, what="pause", opens=paused)
     changed: Word = yield calls.pause(queue.keys, paused=paused, until=end, by=name, user=user)
     _refuse_past(changed, until)
     return bool(changed)
@@ -59,7 +63,7 @@ def set_lane_paused(
     packed(text, of)  # raises if it cannot be one
     check_flag(close, "close")
     end, name = until_of(until), who(by)
-    user = yield from _user(queue, opens=paused)
+    user = yield from _begin(queue, _user, what="pause", opens=paused)
     call = calls.pause_lane(queue.keys, of, text, paused=paused, until=end, close=close, by=name, user=user)
     changed: Word = yield call
     _refuse_past(changed, until)
@@ -83,8 +87,10 @@ def probe(queue: QueueState[Any], dependency: str, *, by: str | None = None) -> 
         InvalidInput: the queue is a dead-letter or expiry queue.
     """
     packed(dependency, "dependency")
-    forget(queue)
-    yield from find(queue)
+    return behind(queue, lambda _: _probe(queue, dependency, by))
+
+
+def _probe(queue: QueueState[Any], dependency: str, by: str | None) -> Steps[bool]:
     only_live(queue, "probe")
     act = yield from act_of("probed", by, chosen=f"dependency {dependency}")
     call = partial(calls.probe_lane, seed=seed(), act=act)
@@ -109,7 +115,7 @@ def set_limit(queue: QueueState[Any], key: str, limit: int | None, *, by: str | 
             f"limit is {shown(limit)}. Pass a whole number, 1 to {MOST_SEATS}, or None to remove it"
         )
     name = who(by)
-    user = yield from _user(queue, opens=limit is not None, what="limit")
+    user = yield from _begin(queue, _user, what="limit", opens=limit is not None)
     changed: Word = yield calls.limit_lane(queue.keys, key, limit, by=name, user=user)
     if changed is Word.UNLIMITED:
         raise ERRORS[changed](
@@ -120,14 +126,26 @@ def set_limit(queue: QueueState[Any], key: str, limit: int | None, *, by: str | 
     return bool(changed)
 
 
-def _user(queue: QueueState[Any], *, opens: bool, what: str = "pause") -> Steps[str]:
-    """Read the queue's state; the Redis user."""
-    forget(queue)
-    yield from find(queue)
-    only_live(queue, what)
-    if opens:  # a full server cannot register a name
-        yield from open_queue(queue)
-    return (yield from whoami())
+def _begin(
+    queue: QueueState[Any], first: Callable[[], Steps[str]], *, what: str, opens: bool = True
+) -> Steps[str]:
+    """Check whether a verb applies to the name, and open the queue; the result of `first`."""
+
+    def begin(_: object) -> Steps[str]:
+        only_live(queue, what)
+        if not opens:  # a full server cannot register a name
+            return first()
+        return _first_of(beside(first(), ensure_open(queue)))
+
+    return behind(queue, begin)
+
+
+def _first_of(steps: Steps[list[Any]]) -> Steps[Any]:
+    return (yield from steps)[0]
+
+
+def _user() -> Steps[str]:
+    return (yield queue_calls.whoami())  # type: ignore[no-any-return]
 
 
 def until_of(until: datetime | Duration | None) -> calls.Until:
@@ -148,8 +166,5 @@ def until_of(until: datetime | Duration | None) -> calls.Until:
 
 def reset(queue: QueueState[Any], by: str | None = None) -> Steps[int]:
     """Set the totals to zero; returns how many messages are in the queue."""
-    act = yield from act_of("reset", by)
-    yield from find(queue)
-    only_live(queue, "reset")
-    yield from open_again(queue, "reset")
+    act = yield from _begin(queue, lambda: act_of("reset", by), what="reset")
     return (yield calls.reset(queue.keys, act=act))  # type: ignore[no-any-return]

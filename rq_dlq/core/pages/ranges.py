@@ -14,7 +14,7 @@ from rq_dlq.core.steps.step import CHUNK, Batch, Steps
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.pages.calls import Index, Page, Readable
-    from rq_dlq.core.steps.call import Place
+    from rq_dlq.core.steps.call import Command, Place
     from rq_dlq.values.wanted import Wanted
 
 WORTH = 100_000  # messages that are worth a share of their own
@@ -101,20 +101,34 @@ def _cut(stretch: Stretch, ranks: Sequence[int], high: int) -> Steps[list[Range]
     return [Range(keys, index, after, upto) for after, upto in pairwise([first, *rows])]
 
 
-def pages(part: Range, *, limit: int, wanted: Wanted, newest: bool = False) -> Iterator[Steps[Page]]:
+def pages(
+    part: Range,
+    *,
+    limit: int,
+    wanted: Wanted,
+    newest: bool = False,
+    last: Command[Position | None] | None = None,
+) -> Iterator[Steps[Page]]:
     """The pages of a range, each as steps that the caller runs before it takes the next.
 
     Args:
         newest: from the end of the range on.
+        last: reads the last row that there is now, in the round trip of the first page; the range ends there.
     """
     after, upto, over = part.after, part.upto, False
 
     def page() -> Steps[Page]:
-        nonlocal after, upto, over
-        found: Page = yield calls.scan(
+        nonlocal after, upto, over, last
+        scan = calls.scan(
             part.keys, part.index, after=after, upto=upto, limit=limit, wanted=wanted, newest=newest
         )
-        if found.next is None:
+        found: Page
+        if last is None:
+            found = yield scan
+        else:
+            end, found = yield Batch([last, scan])
+            upto, last = end and min(end, upto, key=_order), None
+        if found.next is None or upto is None:
             over = True
         elif newest:
             upto = found.next
@@ -124,6 +138,10 @@ def pages(part: Range, *, limit: int, wanted: Wanted, newest: bool = False) -> I
 
     while not over:  # pyright: ignore[reportUnnecessaryComparison] - page() says so
         yield page()
+
+
+def _order(position: Position) -> tuple[float, bytes]:
+    return float(position.score), position.member
 
 
 def pages_of(keys: QueueKeys, ids: Sequence[str], *, place: Place, wanted: Wanted) -> Iterator[Steps[Page]]:

@@ -2,7 +2,7 @@
 
 A dead-letter queue is a place in the queue where the messages failed, so its name is only a name.
 `DLQ.orders` is recognized by its form. A name from a policy (another prefix, or one shared by many queues) is
-an *alias* in `rq:aliases`. A queue object with such a name is a *view* (`views`): each operation looks up the
+an *alias* in `rq:aliases`. A queue object with such a name is a *view* (`names`): each operation looks up the
 queues whose dead letters have this name, and runs one call for each. The tokens of a claim through a view end
 in `@` and the queue's name, so each settlement goes to the right queue. So a shared dead-letter queue works
 on a cluster: the move of a message stays one call on one node.
@@ -19,9 +19,9 @@ on a cluster: the move of a message stays one call on one node.
   both. A send wakes a waiting reader; for dead letters it looks each second, as in any view. The log has a
   warning, since consumers of the queue get the letters, too.
 - *A name may change hands*: one policy gives it to dead letters, another takes it back, and a queue is opened
-  under it. So each operation looks up the meaning of the name. The send and the claim of an open queue do
-  not, since their verbs refuse an opening that has ended (`registry`); a claim through a view looks each
-  second. Only a queue's own letters keep their usual name.
+  under it. So each operation looks up the meaning of the name, in the round trip of its first read. The send
+  and the claim of an open queue do not, since their verbs refuse an opening that has ended (`registry`); a
+  claim through a view looks each second. Only a queue's own letters keep their usual name.
 
 A claim creates no queue, unless the program declares settings. Until a message is sent to a name, each claim
 from it looks again, once a second while it waits, whether there is a queue of that name by now, or dead

@@ -201,5 +201,5 @@ def note(namespace: str, **fields: str | int) -> Command[bytes]:
 
 
 def whoami() -> Command[str]:
-    """The Redis user of the connection."""
-    return Command((b"ACL", b"WHOAMI"), bytes.decode)
+    """The Redis user of the connection; empty if the server does not tell it."""
+    return Command((b"ACL", b"WHOAMI"), lambda reply: (reply or b"").decode(), optional=True)

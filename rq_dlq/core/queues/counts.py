@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.queues import calls
 from rq_dlq.core.queues.each import UnreachableQueue, each_queue, lost_queue
-from rq_dlq.core.queues.views import members
+from rq_dlq.core.queues.names import behind
 from rq_dlq.core.steps.step import Batch, NodeUnavailable, Steps
 from rq_dlq.values.counts import QueueStats
 
@@ -20,13 +21,15 @@ if TYPE_CHECKING:
 
 def stats(queue: QueueState[Any]) -> Steps[QueueStats]:
     """The counts of the queue's family, and of other queues' dead letters under its name."""
-    shown = yield from members(queue)
+    return behind(queue, partial(_stats, queue))
+
+
+def _stats(queue: QueueState[Any], shown: Sequence[QueueState[Any]]) -> Steps[QueueStats]:
     own = QueueStats(queue.name, 0, 0, 0, 0, 0, None, None, {})
     if not queue.view:
         own = (yield calls.stats(queue.keys, queue.name))[1]
-        shown.remove(queue)
     dead = expired = 0
-    for member in shown:
+    for member in shown if queue.view else shown[1:]:
         _, counts = yield calls.stats(member.keys, member.name)
         dead += counts.dead if member.part == "dead" else 0
         expired += counts.expired if member.part == "expired" else 0

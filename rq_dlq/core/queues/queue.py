@@ -52,7 +52,7 @@ class QueueState(Generic[T]):
         indeterminate_claims: claims whose outcome is unknown; the next claim resumes one.
         indeterminate: settlements whose outcome is unknown.
         view: the name is only one that policies gave to the dead letters or the expired messages of other
-            queues, when `views.find` last looked.
+            queues, when a verb last asked (`names.behind`).
         also_letters: it is such a name, and also a queue's.
         members: the queues whose dead letters the name has shown so far, by their names and parts.
         seen: the members that have dead letters, as last read.

@@ -37,14 +37,6 @@ def who(by: str | None) -> str:
     raise InvalidInput(f"by {shown(by)}: pass a name, at most {MOST_NAME} characters")
 
 
-def whoami() -> Steps[str]:
-    """The Redis user; empty if the server does not report it."""
-    try:
-        return (yield calls.whoami())  # type: ignore[no-any-return]
-    except BrokerRefused:
-        return ""
-
-
 def act(did: str, by: str | None, *, chosen: str = "", how: str = "", mark: str = "") -> Steps[str]:
     """An act on a queue as the scripts note it (lua/audit.lua, note_act), however many calls it takes.
 
@@ -58,11 +50,14 @@ def act(did: str, by: str | None, *, chosen: str = "", how: str = "", mark: str 
     Raises:
         InvalidInput: `by` is not a name.
     """
-    name = who(by)
-    user = yield from whoami()
-    return msgspec.json.encode(
-        [mark or secrets.token_hex(4), did, name, user, _text(chosen), _text(how)]
-    ).decode()
+    who(by)  # raises before anything is done
+    return act_by((yield calls.whoami()), did, by, chosen=chosen, how=how, mark=mark)
+
+
+def act_by(user: str, did: str, by: str | None, *, chosen: str = "", how: str = "", mark: str = "") -> str:
+    """The same, of a Redis user."""
+    cells = [mark or secrets.token_hex(4), did, who(by), user, _text(chosen), _text(how)]
+    return msgspec.json.encode(cells).decode()
 
 
 def note(namespace: str, act: str, *, queue: str = "", number: int = 0) -> Steps[None]:

@@ -9,12 +9,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq.core.queues.views import members
-from rq_dlq.core.queues.who import who, whoami
+from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.names import behind
+from rq_dlq.core.queues.who import who
 from rq_dlq.core.redrive import calls
 from rq_dlq.core.steps.replies import ERRORS, Word
 from rq_dlq.core.steps.step import Batch, Deadline, Steps
@@ -99,14 +101,16 @@ def steer(queue: QueueState[Any], redrive: Redrive, verb: Steering, by: str | No
         InvalidInput: its state does not allow that, or it does not exist.
     """
     keys = replace(queue.keys, family=redrive.family)
-    user = yield from whoami()
     name = who(by)
+    user: str = yield queue_calls.whoami()
     grace = LEFT if redrive.asked.offered else GRACE
-    did = yield calls.steer_redrive(keys, redrive.id, verb, by=name, user=user, grace=grace)
-    found = yield from look(keys, redrive.id)
+    steering = calls.steer_redrive(keys, redrive.id, verb, by=name, user=user, grace=grace)
+    did, found = yield Batch([steering, calls.record(keys, redrive.id)])
+    if found is None:
+        raise unknown(keys, redrive.id)
     if not did and found.state != LEADS_TO[verb]:  # reached by a call whose reply was lost
         raise InvalidInput(f"cannot {verb} redrive {redrive.id}: it is {found.state}")
-    return found
+    return found  # type: ignore[no-any-return]
 
 
 def undo(queue: QueueState[Any], redrive: Redrive, by: str | None = None) -> Steps[Redrive]:
@@ -119,21 +123,28 @@ def undo(queue: QueueState[Any], redrive: Redrive, by: str | None = None) -> Ste
         how = redrive.asked.how
         raise InvalidInput(f"cannot undo redrive {redrive.id}, since it changed its messages ({how})")
     keys = replace(queue.keys, family=redrive.family)
-    user = yield from whoami()
     name = who(by)
+    user: str = yield queue_calls.whoami()
     cause = Cause.of(f"redrive {redrive.id} was undone").cells()
     call = calls.undo_redrive(keys, redrive.id, by=name, user=user, cause=cause, limit=STEP)
-    left: int | None = 1
-    while left:
-        undone: Undone = yield call
-        left = undone.left
-    return (yield from look(keys, redrive.id))
+    while True:
+        undone: Undone
+        found: Redrive | None
+        undone, found = yield Batch([call, calls.record(keys, redrive.id)])
+        if found is None:
+            raise unknown(keys, redrive.id)
+        if not undone.left:
+            return found
 
 
 def jobs(queue: QueueState[Any]) -> Steps[list[Redrive]]:
     """The redrives of a queue, or of those behind a view, the newest first."""
+    return behind(queue, _jobs)
+
+
+def _jobs(members: Sequence[QueueState[Any]]) -> Steps[list[Redrive]]:
     found: list[Redrive] = []
-    for keys in {member.keys: None for member in (yield from members(queue))}:
+    for keys in {member.keys: None for member in members}:
         ids: list[str] = yield calls.jobs(keys)
         if ids:
             records: list[Redrive | None] = yield Batch([calls.record(keys, job) for job in ids])
@@ -149,7 +160,11 @@ def find(queue: QueueState[Any], job: str) -> Steps[list[Redrive]]:
     """
     if not isinstance(job, str):
         raise unknown(queue.keys, job)
-    places = {member.keys: None for member in (yield from members(queue))}
+    return behind(queue, partial(_find, queue, job))
+
+
+def _find(queue: QueueState[Any], job: str, members: Sequence[QueueState[Any]]) -> Steps[list[Redrive]]:
+    places = {member.keys: None for member in members}
     records: list[Redrive | None] = yield Batch([calls.record(keys, job) for keys in places])
     found = [one for one in records if one is not None]
     if not found:

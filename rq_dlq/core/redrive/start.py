@@ -12,13 +12,15 @@ import msgspec
 from rq_dlq.core.changing.plans import Planned, new_mark, now_of
 from rq_dlq.core.changing.targets import check_target, open_target
 from rq_dlq.core.choosing.counting import Leased, rows_of
-from rq_dlq.core.choosing.reading import following, read, sources
+from rq_dlq.core.choosing.reading import among, read
+from rq_dlq.core.choosing.rows import following
 from rq_dlq.core.queues import calls as queue_calls
-from rq_dlq.core.queues.who import who, whoami
+from rq_dlq.core.queues.who import who
 from rq_dlq.core.redrive import calls
 from rq_dlq.core.redrive.offers import Editor, check_reach
 from rq_dlq.core.redrive.record import Redrive, RedriveCounts
-from rq_dlq.core.redrive.redrives import GRACE, LEFT, look, steer
+from rq_dlq.core.redrive.redrives import GRACE, LEFT, look, steer, unknown
+from rq_dlq.core.steps.driving import beside
 from rq_dlq.core.steps.replies import ERRORS, Word
 from rq_dlq.core.steps.step import Batch, Steps
 from rq_dlq.errors import InvalidInput, RqDlqError
@@ -28,6 +30,7 @@ from rq_dlq.values.wanted import NOTHING
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.choosing.choice import Choice
+    from rq_dlq.core.choosing.rows import Found
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.redrive.record import Asked
     from rq_dlq.core.redrive.terms import Terms
@@ -39,18 +42,22 @@ PLACES: tuple[Place, ...] = ("dead", "expired")
 
 def plan(queue: QueueState[Any], choice: Choice, terms: Terms) -> Steps[Planned]:
     """Plan a redrive; an edit is tried."""
-    shown_queues = yield from sources(queue, choice)
+    return among(queue, choice, partial(_plan, queue, choice, terms))
+
+
+def _plan(
+    queue: QueueState[Any], choice: Choice, terms: Terms, shown_queues: Sequence[QueueState[Any]]
+) -> Steps[Planned]:
     if terms.to is not None:
         yield from check_target(terms.to, shown_queues, "redrive dead letters to", create=terms.create)
     editor = Editor(queue, terms)
-    chosen = yield from now_of(queue, choice)
-    reading = read(queue, chosen, editor.wanted, PLACES)
-    now, _ = yield queue_calls.stats(queue.keys, queue.name)
+    chosen = yield from now_of(shown_queues, choice)
+    reading = read(shown_queues, chosen, editor.wanted, PLACES)
     ids: list[str] = []
     eligible = expired = 0
-    in_work = Leased(queue, chosen, PLACES)
-    yield from in_work.begin()
-    while page := (yield from following(reading)):
+    in_work = Leased(shown_queues, chosen, PLACES)
+    (now, *_), _, page = yield from beside(_now_and_user(queue, ()), in_work.begin(), following(reading))
+    while page is not None:
         in_work.found(page)
         eligible += len(page.rows)
         if choice.limit is not None:
@@ -60,6 +67,7 @@ def plan(queue: QueueState[Any], choice: Choice, terms: Terms) -> Steps[Planned]
             expired += late
             if not (late and terms.keeps_ttl):
                 editor.offer(row)
+        page = yield from following(reading)
     leased = yield from in_work.end()
     return Planned(
         verb="redrive", mark=new_mark(), choice=chosen if choice.limit is None else chosen.of_ids(ids),
@@ -88,93 +96,118 @@ def begin(
         CrossSlot: the other queue is on another node of the cluster; nothing was done.
         BrokerRefused: the list of ids is gone; nothing was done.
     """
-    shown_queues = yield from sources(queue, choice)
+    who(terms.by)  # raises before anything is asked
+    return among(queue, choice, partial(_begin, queue, choice, terms, planned))
+
+
+def _begin(
+    queue: QueueState[Any],
+    choice: Choice,
+    terms: Terms,
+    planned: Planned | None,
+    members: Sequence[QueueState[Any]],
+) -> Steps[list[Redrive]]:
     if queue.shows_letters and terms.is_gradual:
-        names = ", ".join(member.keys.family for member in shown_queues[:3])
+        names = ", ".join(member.keys.family for member in members[:3])
         raise InvalidInput(f"{queue.name!r} shows several queues: redrive them one by one ({names}, …)")
     if terms.to is not None:
-        yield from check_target(terms.to, shown_queues, "redrive dead letters to", create=terms.create)
-        yield from check_reach(shown_queues, terms.to)
-    user = yield from whoami()
-    at, _ = yield queue_calls.stats(queue.keys, queue.name)
-    parts = {
-        (one.keys, place): _Part(one.keys, place, planned)
-        for one in shown_queues
-        for place in _places(one, choice)
-    }
-    if planned is not None and (begun := (yield from _begun([*parts.values()], planned, at))):
-        return begun
+        yield from check_target(terms.to, members, "redrive dead letters to", create=terms.create)
+        yield from check_reach(members, terms.to)
+    places = [(one.keys, place) for one in members for place in _places(one, choice)]
+    parts = {(keys, place): _Part(keys, place, planned) for keys, place in places}
+    asks = _now_and_user(queue, [*parts.values()] if planned else ())
     whole = choice.is_all and not terms.offered and planned is None
-    found, leased = yield from _listed(queue, choice, {} if whole else parts, planned, shown_queues)
+    listing = _Listing(members, choice, {} if whole else parts, planned)
+    begun: list[Redrive]
+    (at, user, begun), _ = yield from beside(asks, listing.begin())
+    if begun:
+        return begun
+    if planned is not None:
+        planned.check_age(at)
+    found, leased = yield from listing.end()
     if found and terms.to is not None:
         yield from open_target(terms.to)
-    gone, later = yield from _missing(queue, choice, planned, found, leased)
-    grace = 0 if terms.detach else LEFT if terms.offered else GRACE
+    gone, later = yield from _missing(members, choice, planned, found, leased)
     words = choice.in_words if planned is None else planned.chosen
     asked = partial(terms.asked, chosen=words, by=who(terms.by), user=user, at=at)
-    chosen = [part for part in parts.values() if whole or part.listed or not queue.shows_letters]
-    starts = [
-        part.start(
-            _by_plan(
-                asked(part=part.place, job=part.job, source=part.keys.family), planned, later, first=not n
-            ),
-            None if whole else part.listed,
-            RedriveCounts() if n else RedriveCounts(gone=gone, leased=leased),
-            grace,
-        )
-        for n, part in enumerate(chosen)
-    ]
+    starts: list[Steps[Redrive]] = []
+    for part in parts.values():
+        if whole or part.listed or not queue.shows_letters:
+            record = asked(part=part.place, job=part.job, source=part.keys.family)
+            left = RedriveCounts() if starts else RedriveCounts(gone=gone, leased=leased)
+            record = _by_plan(record, planned, later, first=not starts)
+            starts.append(part.start(record, None if whole else part.listed, left, _grace(terms)))
     return (yield from _start_all(queue, starts, terms.by))
 
 
-def _listed(
-    queue: QueueState[Any],
-    choice: Choice,
-    parts: Mapping[tuple[QueueKeys, str], _Part],
-    planned: Planned | None,
-    known: Sequence[QueueState[Any]],
-) -> Steps[tuple[int, int]]:
-    """List the messages of a redrive; returns how many, and how many more are being processed.
+def _grace(terms: Terms) -> int:
+    """Milliseconds until maintenance takes over."""
+    return 0 if terms.detach else LEFT if terms.offered else GRACE
+
+
+class _Listing:
+    """Lists the messages of a redrive.
 
     Args:
-        parts: without any, only the latter are counted.
-        known: the queues behind the name.
+        members: the queues behind the name.
+        parts: where the lists are; without any, only messages that are being processed are counted.
     """
-    in_work, found = Leased(queue, choice, PLACES), 0
-    yield from in_work.begin()
-    reading = read(queue, choice, NOTHING, PLACES, known=known)
-    while parts and (page := (yield from following(reading))):
-        in_work.found(page)
-        if ids := page.ids if planned is None else page.ids[: planned.eligible - found]:
-            yield from parts[page.queue.keys, page.place].add(ids)
-            found += len(ids)
-    return found, (yield from in_work.end())
+
+    def __init__(
+        self,
+        members: Sequence[QueueState[Any]],
+        choice: Choice,
+        parts: Mapping[tuple[QueueKeys, str], _Part],
+        planned: Planned | None,
+    ) -> None:
+        self._leased = Leased(members, choice, PLACES)
+        self._reading = read(members, choice, NOTHING, PLACES)
+        self._parts = parts
+        self._planned = planned
+        self._page: Found | None = None
+
+    def begin(self) -> Steps[None]:
+        """Read the first page, and what is being processed."""
+        first: list[Steps[Any]] = [self._leased.begin()]
+        if self._parts:
+            first.append(following(self._reading))
+        _, *pages = yield from beside(*first)
+        self._page = pages[0] if pages else None
+
+    def end(self) -> Steps[tuple[int, int]]:
+        """List them; returns how many, and how many more are being processed."""
+        found, page = 0, self._page
+        while page is not None:
+            self._leased.found(page)
+            planned = self._planned
+            if ids := page.ids if planned is None else page.ids[: planned.eligible - found]:
+                yield from self._parts[page.queue.keys, page.place].add(ids)
+                found += len(ids)
+            page = yield from following(self._reading)
+        return found, (yield from self._leased.end())
 
 
-def _begun(parts: Sequence[_Part], planned: Planned, now: int) -> Steps[list[Redrive]]:
-    """The redrives that have carried out a plan before.
-
-    Raises:
-        InvalidInput: there are none, and it is too old.
-    """
+def _now_and_user(queue: QueueState[Any], planned: Sequence[_Part]) -> Steps[tuple[int, str, list[Redrive]]]:
+    """The server's clock, the Redis user, and the redrives that have carried out the plan before."""
+    asks = [calls.job_of(part.keys, part.mark) for part in planned]
+    (now, _), user, *jobs = yield Batch(
+        [queue_calls.stats(queue.keys, queue.name), queue_calls.whoami(), *asks]
+    )
     found: list[Redrive] = []
-    jobs = yield Batch([calls.job_of(part.keys, part.mark) for part in parts])
-    for part, job in zip(parts, jobs, strict=True):
+    for part, job in zip(planned, jobs, strict=True):
         if job is not None:
             found.append((yield from look(part.keys, job)))
-    if not found:
-        planned.check_age(now)
-    return found
+    return now, user, found
 
 
 def _missing(
-    queue: QueueState[Any], choice: Choice, planned: Planned | None, found: int, leased: int
+    members: Sequence[QueueState[Any]], choice: Choice, planned: Planned | None, found: int, leased: int
 ) -> Steps[tuple[int, int]]:
     """How many of the chosen messages are gone, and how many more have died since the plan."""
     if planned is None:
         return _gone(choice, found + leased), 0
     gone = max(0, planned.eligible - found - max(0, leased - planned.leased))
-    later = yield from rows_of(read(queue, choice.at(choice.cutoffs, later=True), NOTHING, PLACES))
+    later = yield from rows_of(read(members, choice.at(choice.cutoffs, later=True), NOTHING, PLACES))
     return gone, later
 
 
@@ -245,12 +278,13 @@ class _Part:
         Args:
             left: the chosen ones that it leaves out.
         """
-        verdict = Word.NOTHING
+        verdict, started = Word.NOTHING, None
         if listed != 0:
-            verdict = yield calls.start_redrive(
+            start = calls.start_redrive(
                 self.keys, self.job, asked, listed=listed, gone=left.gone, leased=left.leased, grace=grace,
                 mark=self.mark, made=self.made, returned=self.returned,
             )  # fmt: skip
+            verdict, started = yield Batch([start, calls.record(self.keys, self.job)])
         first: str | None = None  # that of another client with the same plan
         if self.mark and verdict in {Word.DONE_BEFORE, Word.NOTHING}:
             first = yield calls.job_of(self.keys, self.mark)
@@ -268,4 +302,6 @@ class _Part:
                 "cancel some; dlq.jobs() lists them"
             )
             raise ERRORS[verdict](message)
-        return (yield from look(self.keys, self.job))
+        if started is None:
+            raise unknown(self.keys, self.job)
+        return started  # type: ignore[no-any-return]

@@ -119,10 +119,15 @@ def repetition(call: Call[R]) -> Call[R]:
 
 @dataclass(frozen=True, slots=True)
 class Command(Generic[R]):
-    """One plain Redis command, for anything but a transition of a message."""
+    """One plain Redis command, for anything but a transition of a message.
+
+    Attributes:
+        optional: if the server refuses it, the reply is None, and the other calls of its round trip count.
+    """
 
     parts: tuple[Argument, ...]
     reader: Callable[[Any], R] = lambda reply: reply
+    optional: bool = False
     verb: ClassVar[str] = ""  # it runs none
 
     def read(self, reply: Any, repeated: bool) -> R:

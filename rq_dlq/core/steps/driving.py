@@ -115,3 +115,8 @@ def together(several: Sequence[Steps[R]]) -> Steps[list[R]]:
             number: [next(read) for _ in step.calls] if isinstance(step, Batch) else next(read)
             for number, step in pending.items()
         }
+
+
+def beside(*several: Steps[Any]) -> Steps[list[Any]]:
+    """The same for generators with results of several kinds."""
+    return together(several)

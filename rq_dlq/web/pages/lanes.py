@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 
-from rq_dlq.core.changing.changing import WAITING
+from rq_dlq.core.changing.by_chunks import WAITING
 from rq_dlq.core.keyed import outages
 from rq_dlq.values import outage
 from rq_dlq.values.readable import many

@@ -21,7 +21,7 @@ from rq_dlq.core.steps.call import Call
 from rq_dlq.values.wanted import STATE
 from tests.audit import audit
 from tests.behaviour.helpers import after, bury, one
-from tests.behaviour.stepping import alone, drive
+from tests.behaviour.stepping import alone, calls_of, drive
 from tests.conftest import MOVED_CLOCK, Clock
 from tests.tables import each_row_afresh
 
@@ -46,8 +46,7 @@ async def scripts_of(broker: Any, steps: Any) -> tuple[Any, list[Call[Any]]]:
                 step = steps.send(value)
             except StopIteration as stop:
                 return stop.value
-            if isinstance(step, Call):
-                calls.append(step)
+            calls.extend(call for call in calls_of(step) if isinstance(call, Call))
             value = yield step
 
     async def nothing(script: str) -> None:
