@@ -1,7 +1,7 @@
 -- What one call does at most, however much a queue holds (I9): no other call runs meanwhile.
 --
--- Half a megabyte takes about 2 ms. So a call hands out or writes at most that, or one message; with a limit in bytes
--- alone, a nack of 250 messages of 900 kB would take 225 calls, so no verb reads long records (record.lua).
+-- Half a megabyte takes about 2 ms. So a call hands out or writes at most that, or one message. It reads no long record
+-- to judge its message (record.lua): otherwise a nack of 250 messages of 900 kB would take 225 calls.
 --
 -- - A claim leases the messages that fit, with their histories, so it may return fewer than were asked for while more
 --   are ready. The lengths of long records are in the states, which it has read already; short ones are read 250 at a
@@ -17,8 +17,9 @@
 --   a limit of 8 4.5, 60,000 that fall due 3.0 (15.1). On a busier machine, beside 3.5: a rule that is turned on over
 --   200,000 3.3 (6.7), 60,000 whose dependency is down 1.3 (7.0).
 -- - A page of `scan` ends early and says where the next one begins; `browse` says how many ids it looked at.
--- - The client divides `send_many` and staged lists by bytes, and by the lengths in the states what writes whole
---   records: `prioritize`, `transfer`, a redrive to another queue. A large session is staged (rq_dlq/core/sessions).
+-- - The client divides `send_many` and staged lists by bytes. What writes whole records (`prioritize`, `transfer`, a
+--   redrive to another queue) it divides by the lengths in the states. A large session is staged
+--   (rq_dlq/core/sessions).
 -- - A full history is 20 kB, so verbs that write one change 20 messages in a call. `History.remember` looks for lines
 --   with plain finds: a pattern, which looks at each byte, took 160 µs.
 -- - A claim moves ten messages in each step of maintenance: with 500,000 leases and as many ttls ending at once, a

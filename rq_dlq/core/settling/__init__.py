@@ -19,7 +19,8 @@ begun; the state has the others in `untried`. The consumer that gives a message 
 A worker gives back, untried, messages that wait for a second behind a slow call (`STUCK_AFTER`): another
 worker may begin them sooner, and the length of the call is unknown.
 
-*Failures without a charge*, and when the message is delivered next:
+*Failures without a charge*, and when the message is delivered next; a wait that *grows* is twice as long
+after each failure (lua/judge.lua):
 
 | way | next delivery |
 |---|---|
