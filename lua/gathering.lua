@@ -75,7 +75,7 @@ function Verbs.open_gather(q, ARGV)
     return Reply.DELETED
   end
   begin(q, ARGV[4], within)
-  local reply, is_wrong = Send.add(q, ARGV, 4, #ARGV, within, 0, opening, Send.LANES, Gathers.THEN)
+  local reply, is_wrong = Send.add(q, ARGV, 4, #ARGV, within, 0, opening, true, nil, Gathers.THEN)
   if not reply then
     return is_wrong and Reply.WRONG_LANE or Reply.DELETED
   end
@@ -129,7 +129,7 @@ function Verbs.send_children(q, ARGV, there)
     return Reply.PAST
   end
   local part = part_of(q, there, gather, own, id, name)
-  local reply, is_wrong = Send.add(q, ARGV, 8, #ARGV, delay, ttl, opening, Send.LANES, gather)
+  local reply, is_wrong = Send.add(q, ARGV, 8, #ARGV, delay, ttl, opening, true, nil, gather)
   if not reply then
     return is_wrong and Reply.WRONG_LANE or Reply.DELETED
   end

@@ -1,8 +1,8 @@
 -- How many messages a queue may have: those that are ready, scheduled or leased count.
 --
 -- Ready, scheduled and leased messages are the records of the queue without its dead and expired ones: three numbers
--- that Redis has, so nothing is kept. But a send names two keys more, also to a queue without a limit: 4 to 5 % more
--- instructions for one message, 1 % for a hundred. A verb of its own for queues with a limit would take that back.
+-- that Redis has, so nothing is kept. But a send names two keys more for that. So queues with a limit have a verb of their own
+-- (`send_limited`): `send` does nothing there, says so, and the client remembers it for as long as it runs.
 --
 -- - Sends, commits, ticks, and an operator's moves and copies ask. A message of the queue comes back whenever it has
 --   to: nacks, lapses, releases, redrives, also those to another queue. A dead letter does not count until it is
@@ -26,4 +26,25 @@ end
 function Length.over(q, limit, more)
   local room, count = Length.room(q, limit)
   return room and more > 0 and more > room and count or nil
+end
+
+-- Adds messages to a queue that may have a `max_length`, as `send` does. Or nothing was sent: also FULL and how many messages
+-- the queue has.
+function Verbs.send_limited(q, ARGV)
+  local number, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- these as in `send`
+  local opening = ARGV[4]
+  local stays = ARGV[5] == '1'
+  -- items from ARGV[6]: id, payload
+  local done, noted = Register.done_before(q, number)
+  if done then
+    return Send.reply_before(noted)
+  elseif Send.is_past(q, ttl) and not stays then
+    return Reply.PAST
+  end
+  local reply, why, count = Send.add(q, ARGV, 6, #ARGV, delay, ttl, opening, true, Length.over)
+  if not reply then
+    return count and { why, count } or why or Reply.DELETED
+  end
+  Send.note_done(q, number, reply, stays)
+  return reply
 end

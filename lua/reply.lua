@@ -17,6 +17,7 @@ Reply.PAST = 'past' -- the end of the pause, or of the time to live, has passed
 Reply.DOWN = 'down' -- the breaker of the dependency is open, and stays so
 Reply.UNLIMITED = 'unlimited' -- the rule for keys is not a limit
 Reply.FULL = 'full' -- the queue has as many of these as it may have
+Reply.LIMITED = 'limited' -- the queue has a limit of its length, and another verb sends to it
 Reply.NOT_EMPTY = 'not_empty' -- the queue has messages, or lists that a job has committed
 Reply.INCOMPLETE = 'incomplete' -- a list has expired, or is not as long as it was
 Reply.KNOWN = 'known' -- the queue has these ids, or remembers them

@@ -15,7 +15,7 @@ function Verbs.schedule(q, ARGV)
   elseif tick > q.now then
     return Reply.EARLY
   end
-  if #ARGV > 8 and not Send.add(q, ARGV, 9, #ARGV, 0, ttl, '', Send.ROOM) then
+  if #ARGV > 8 and not Send.add(q, ARGV, 9, #ARGV, 0, ttl, '', false, Length.over) then
     return Reply.FULL
   end
   if at ~= '' then

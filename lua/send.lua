@@ -2,8 +2,6 @@
 local EXPIRES, FIELDS, LONG = Record.EXPIRES, Record.FIELDS, Record.LONG
 local ABOVE = 0x40 -- the flag after FIELDS
 local LAST = 2 -- the last field of Record.lanes_in
-Send.ROOM = 'room' -- what Send.add checks
-Send.LANES = 'lanes'
 local AT_ONCE = 0.5 -- the time to live of a message that has expired: less than a millisecond
 
 -- The time to live of a message: the sender's, or the queue's default, within the queue's bounds. Applied once, at send. As
@@ -206,12 +204,12 @@ end
 -- done.
 --   delay, ttl: milliseconds from now, 0: none; or, below 0, a time. One in the past is due at once; what expires then does
 --   so at once, unless the caller refuses it (Send.is_past)
---   opening: the client's; empty: any. checks: ROOM: nothing is sent, and it returns nil, FULL and how many messages the
---   queue has, if it has no room; LANES: or nil and WRONG_LANE, if a lane is not that of its key or its dependency; true:
---   both. gather: of the messages; nil: they are of none
+--   opening: the client's; empty: any. lanes: nothing is sent, and it returns nil and WRONG_LANE, if a lane is not that of its
+--   key or its dependency. over: Length.over, or a function like it, by which nothing is sent, and it returns nil, FULL and how
+--   many messages the queue has; nil: its limit does not count. gather: of the messages; nil: they are of none
 -- existing: for each id the record that the queue has; the birth of an earlier message whose ack is kept as its outcome; or
 -- true if it was acked within the dedup_window. ended: n → true, where another outcome of an earlier message is kept.
-function Send.add(q, items, first, last, delay, ttl, opening, checks, gather)
+function Send.add(q, items, first, last, delay, ttl, opening, lanes, over, gather)
   local ids = { nil } -- tables begin with room for one message
   for n = 1, (last - first + 1) / 2 do
     ids[n] = items[first + 2 * n - 2]
@@ -239,8 +237,8 @@ function Send.add(q, items, first, last, delay, ttl, opening, checks, gather)
     batch.rooms, batch.seats, batch.blocked = {}, {}, {} -- rooms: lane → free seats
   end
   local known, birth = pack(q, batch, ids, items, first, existing, ended)
-  local count = set[8] and checks and checks ~= Send.LANES and Length.over(q, set[8], #batch.records / 2)
-  if batch.is_wrong and checks and checks ~= Send.ROOM then
+  local count = over and set[8] and over(q, set[8], #batch.records / 2)
+  if lanes and batch.is_wrong then
     return nil, Reply.WRONG_LANE
   elseif count then
     return nil, Reply.FULL, count
@@ -260,9 +258,23 @@ function Send.reply_before(noted)
   return reply
 end
 
+-- Notes a send as done.
+--   reply: of Send.add
+function Send.note_done(q, number, reply, stays)
+  local more = Values.packed(reply[1], 7) .. ' ' -- in a third of the time that digits take
+  more = reply[2] and more .. table.concat(reply, ' ', 2) .. ' ' or more
+  Register.note_done(q, number, reply[2] and (#reply - 1) / 2 or '0', more, stays)
+end
+
+-- As Length.over, but no messages are too many only where a queue has no limit.
+local function is_limited(_, limit, more)
+  return more > 0 and limit:find('^[1-9]%d*$')
+end
+
 -- Adds messages to the queue. Returns the birth of the first new one, which the others follow one by one, 0: none is new;
 -- then for each item whose id the queue knows its number, 1 is the first, and the place of that message (Known.add). Or
--- nothing was sent: DELETED, WRONG_LANE, PAST: they would have expired; or FULL and how many messages the queue has.
+-- nothing was sent: DELETED, WRONG_LANE, PAST: they would have expired; or LIMITED: the queue has a `max_length`, and
+-- `send_limited` is its verb, so that this one need not name the keys that are counted.
 function Verbs.send(q, ARGV)
   local number, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- as in Send.add
   local opening = ARGV[4]
@@ -276,12 +288,10 @@ function Verbs.send(q, ARGV)
   if Send.is_past(q, ttl) and not stays then
     return Reply.PAST
   end
-  local reply, why, count = Send.add(q, ARGV, 6, #ARGV, delay, ttl, opening, true)
+  local reply, why, limited = Send.add(q, ARGV, 6, #ARGV, delay, ttl, opening, true, is_limited)
   if not reply then
-    return count and { why, count } or why or Reply.DELETED
+    return limited and Reply.LIMITED or why or Reply.DELETED
   end
-  local more = Values.packed(reply[1], 7) .. ' ' -- in a third of the time that digits take
-  more = reply[2] and more .. table.concat(reply, ' ', 2) .. ' ' or more
-  Register.note_done(q, number, reply[2] and (#reply - 1) / 2 or '0', more, stays)
+  Send.note_done(q, number, reply, stays)
   return reply
 end

@@ -2,11 +2,11 @@
 
 The settings that durability "fsync" needs of a server may change while a broker uses it: a restart forgets a
 CONFIG SET, an operator switches something off, a replica without a file is promoted. So with "fsync" and
-"replicated" a broker checks the server not only before its first call but also before each `send`, `commit`
-or `commit_job` whose connection was not checked in the last 30 s. A restarted or promoted server is always
-reached by a new connection, so a check holds for its connection alone, and the message follows it on that
-connection: nothing can come between them. A server that fails is sent nothing, and is checked again by the
-next send.
+"replicated" a broker checks the server not only before its first call but also before each `send`,
+`send_limited`, `commit` or `commit_job` whose connection was not checked in the last 30 s. A restarted or
+promoted server is always reached by a new connection, so a check holds for its connection alone, and the
+message follows it on that connection: nothing can come between them. A server that fails is sent nothing,
+and is checked again by the next send.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
 
 PERIOD = 30.0  # seconds for which a check is valid
-TAKE_IN = frozenset({"send", "commit", "commit_job"})  # the verbs whose callers rely on the durability
+TAKE_IN = frozenset(
+    {"send", "send_limited", "commit", "commit_job"}
+)  # the verbs whose callers rely on the durability
 
 
 class Guard:

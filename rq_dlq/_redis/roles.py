@@ -213,8 +213,8 @@ ROLES = {
             "producer",
             "sends (also in sessions, from Spark and by schedules), reads results, sees the counts of queues",
             (
-                *("send", "commit", "configure", "renumber", "commit_job", "move_staged", "drop_staged"),
-                *("stats", "result", *_SCHEDULES, *_GATHERS),
+                *("send", "send_limited", "commit", "configure", "renumber", "commit_job", "move_staged"),
+                *("drop_staged", "stats", "result", *_SCHEDULES, *_GATHERS),
             ),
             _sending,
         ),
@@ -223,7 +223,15 @@ ROLES = {
             "claims messages and acks or nacks them (also as a worker), and sends in its sessions",
             (
                 *("claim", "ack", "ack_all", "nack", "poison", "release", "pass_on", "extend", "send"),
-                *("progress", "ack_claim", "extend_claim", "divide_claim", "begin_batch", "note_batch"),
+                *(
+                    "send_limited",
+                    "progress",
+                    "ack_claim",
+                    "extend_claim",
+                    "divide_claim",
+                    "begin_batch",
+                    "note_batch",
+                ),
                 *("configure", "renumber", "commit", "stats", "result", *_UPKEEP, *_GATHERS),
             ),
             _consuming,

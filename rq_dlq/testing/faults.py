@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from rq_dlq._scripts import Joined
 
 
+_OF = {"send_limited": "send"}
+"""Verbs that are another one for tests."""
+
+
 class Faults:
     """The faults to inject between the program and the server.
 
@@ -27,7 +31,7 @@ class Faults:
     """
 
     def __init__(self, verbs: Joined, patch: pytest.MonkeyPatch) -> None:
-        self._verbs = verbs.names()
+        self._verbs = [name for name in verbs.names() if name not in _OF]
         self._calls: Counter[str] = Counter()
         self._replies: Counter[str] = Counter()
         once, awaited = Connections._once, AsyncConnections._once  # noqa: SLF001
@@ -74,7 +78,7 @@ class Faults:
     @contextmanager
     def _around(self, step: object) -> Generator[None]:
         steps = step.calls if isinstance(step, Batch) else [step]
-        verbs = [one.verb for one in steps if isinstance(one, Call)]
+        verbs = [_OF.get(one.verb, one.verb) for one in steps if isinstance(one, Call)]
         _use_up(self._calls, verbs, "the test drops this call")
         yield
         _use_up(self._replies, verbs, "the test drops this reply")

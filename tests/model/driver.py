@@ -146,11 +146,17 @@ class Driver:
         return replies
 
     def send_call(
-        self, *items: tuple[str, int], delay: int = 0, ttl: int = 0, persistent: bool = True
+        self,
+        *items: tuple[str, int],
+        delay: int = 0,
+        ttl: int = 0,
+        persistent: bool = True,
+        limited: bool = False,
     ) -> Call[sending_calls.Taken | None]:
         """Messages of these ids and priorities."""
         given = self.packed(*items, persistent=persistent)
-        return sending_calls.send(self.sender(), delay=delay, ttl=ttl, items=given)
+        enter = sending_calls.send_limited if limited else sending_calls.send
+        return enter(self.sender(), delay=delay, ttl=ttl, items=given)
 
     def packed(self, *items: tuple[str, int], persistent: bool = True) -> list[str | bytes]:
         """As the scripts take them, with their keys."""

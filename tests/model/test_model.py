@@ -27,6 +27,7 @@ NOT_MODELLED = {
         ("open_gather", "send_children", "close_gather", "carry_gather", "cancel_gather"),
         "of gathers, which have a model of their own: model/test_gathers",
     ),
+    "send_limited": "it does what send does, beside a limit: behaviour/sending/test_max_length, and T48",
     "renumber": "it is of queues of 0.1.0: model/survived_mutants/test_renumber, also cut off",
     "delete": "nothing is left to compare, and behaviour/queues/test_delete looks at the keys",
     **dict.fromkeys(

@@ -61,6 +61,11 @@ class Scene:
             for body in sent:
                 await session.send(self.queue, body)
 
+    async def send_limited(self, body: str) -> Any:
+        """Send as to a queue that was seen to have a `max_length`."""
+        self.queue._core.limited = True
+        return await self.queue.send(body)
+
     async def gather(self, *children: str, cancels: bool = False) -> None:
         """A gather with these children, which are acked, or cancelled."""
         target = self.queue if cancels else self.other  # a cancel is told each queue by itself

@@ -82,6 +82,11 @@ SENDING = (
         say=lambda at: at.queue.send("x"),
     ),
     Verb(
+        name="send_limited", kind="send", roles=PRODUCER | CONSUMER, again=Again.SAME, refused=True,
+        call=lambda w: w.queue.send_call(*NEW, limited=True), cut_off=frozenset({"n1", "n2"}),
+        say=lambda at: at.send_limited("x"),
+    ),
+    Verb(
         name="schedule", kind="configure", roles=PRODUCER | CONSUMER | MAINTENANCE, again=Again.NOTHING_LEFT,
         refused=True,
         call=schedule("every"), cut_off=frozenset({"n1"}),

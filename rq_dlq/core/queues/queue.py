@@ -47,6 +47,7 @@ class QueueState(Generic[T]):
         consumer: the process that claims, as a JSON text.
         opened: whether the queue was opened.
         opening: the word for that; deleting the queue ends it.
+        limited: a send was told that the queue has a `max_length`, which has a verb of its own.
         senders: the senders of its broker.
         blocked: ids that dead letters have, for which its broker has already warned.
         indeterminate_claims: claims whose outcome is unknown; the next claim resumes one.
@@ -83,6 +84,7 @@ class QueueState(Generic[T]):
     naming: Naming = field(default_factory=Naming)
     opened: bool = False
     opening: str = ""
+    limited: bool = False
     senders: Senders = field(default_factory=Senders)
     blocked: Blocked = field(default_factory=Blocked)
     indeterminate_claims: Claims = field(default_factory=Claims)

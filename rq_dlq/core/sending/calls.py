@@ -55,7 +55,12 @@ class Taken(NamedTuple):
 
 
 def send(
-    sender: Sender, *, delay: int, ttl: int, items: Sequence[Argument], opening: str = ""
+    sender: Sender,
+    *,
+    delay: int,
+    ttl: int,
+    items: Sequence[Argument],
+    opening: str = "",
 ) -> Call[Taken | None]:
     """Add messages; items: id, payload.
 
@@ -74,6 +79,14 @@ def send(
         "stays": int(sender.stays),
     }
     return Call("send", sender.keys, args, items, _read_taken)
+
+
+def send_limited(
+    sender: Sender, *, delay: int, ttl: int, items: Sequence[Argument], opening: str = ""
+) -> Call[Taken | None]:
+    """As `send`, to a queue that may have a `max_length`: `send` is told `LIMITED` there."""
+    call = send(sender, delay=delay, ttl=ttl, items=items, opening=opening)
+    return call._replace(verb="send_limited")
 
 
 def restore(
@@ -123,7 +136,7 @@ def _read_known(reply: Any) -> list[int] | None:
 
 _NOTHING: Places = {}
 _REFUSED: Final = one_of(Word.DELETED)
-_NOT_SENT: Final = one_of(Word.DELETED, Word.WRONG_LANE, Word.PAST)
+_NOT_SENT: Final = one_of(Word.DELETED, Word.WRONG_LANE, Word.PAST, Word.LIMITED)
 _PLACES: Final = one_of(
     Word.READY, Word.SCHEDULED, Word.LEASED, Word.DEAD, Word.EXPIRED, Word.ACKED, Word.LATER
 )  # fmt: skip

@@ -10,6 +10,7 @@ from rq_dlq.core.sending import calls
 from rq_dlq.core.sending.answers import answer, refusal
 from rq_dlq.core.steps.call import Sender
 from rq_dlq.core.steps.confirm import taken_in, unconfirmed
+from rq_dlq.core.steps.replies import Word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,12 +41,16 @@ def send_noted(
     yield from open_live(queue, "send to")
     sender = Sender(MoreKeys(queue.keys, {"sender": queue.keys.sender(nonce)}), number, stays=True)
     while True:
-        call = calls.send(sender, delay=delay, ttl=ttl, items=items, opening=queue.opening)
+        enter = calls.send_limited if queue.limited else calls.send
+        call = enter(sender, delay=delay, ttl=ttl, items=items, opening=queue.opening)
         taken: calls.Taken | None
         (taken,), why = yield from taken_in(queue.confirm, queue.keys, [call])
-        if taken is not None:
+        if taken is None:
+            yield from open_again(queue, "send to")  # it was deleted
+        elif taken.refused is Word.LIMITED:
+            queue.limited = True
+        else:
             break
-        yield from open_again(queue, "send to")  # it was deleted
     ids = cast("Sequence[str]", items[::2])
     if taken.refused is not None:
         raise refusal(queue.name, taken, ttl)

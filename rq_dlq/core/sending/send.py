@@ -14,6 +14,7 @@ from rq_dlq.core.sending.ignored import warn_if_ignored
 from rq_dlq.core.sending.packing import SendOptions, own_options, packed
 from rq_dlq.core.sending.windows import window_of
 from rq_dlq.core.steps.confirm import taken_in, unconfirmed
+from rq_dlq.core.steps.replies import Word
 from rq_dlq.core.steps.senders import answered
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
@@ -123,9 +124,8 @@ def _send_one(  # noqa: C901 - a helper would add a frame to each send
     why = ""
     while True:
         sender = queue.senders.lend(queue.keys)
-        call = sending_calls.send(
-            sender, delay=options.delay, ttl=options.ttl, items=item, opening=queue.opening
-        )
+        enter = sending_calls.send_limited if queue.limited else sending_calls.send
+        call = enter(sender, delay=options.delay, ttl=options.ttl, items=item, opening=queue.opening)
         if queue.confirm is None:
             taken = yield call
         else:
@@ -137,6 +137,9 @@ def _send_one(  # noqa: C901 - a helper would add a frame to each send
             break
         yield from open_again(queue, "send to")  # it was deleted
     if taken.refused is not None:
+        if taken.refused is Word.LIMITED:
+            queue.limited = True
+            return (yield from _send_one(queue, body, item[0], options))
         raise refusal(queue.name, taken, options.ttl)
     if why:
         raise unconfirmed(item[:1], why)
@@ -164,7 +167,7 @@ class _Put(NamedTuple):
 
 
 def _put(queue: QueueState[Any], chunks: Sequence[Sequence[Argument]], options: SendOptions) -> Steps[_Put]:
-    """Send items (id, payload, …). A queue that was deleted is opened again.
+    """Send items (id, payload, …). A queue that was deleted is opened again; a limited one has its own verb.
 
     Raises:
         InvalidInput: the name now belongs to dead letters; the messages of these chunks were not sent.
@@ -179,10 +182,9 @@ def _put(queue: QueueState[Any], chunks: Sequence[Sequence[Argument]], options: 
     refused: sending_calls.Taken | None = None
     replies: list[sending_calls.Taken | None]
     while True:
+        enter = sending_calls.send_limited if queue.limited else sending_calls.send
         calls = [
-            sending_calls.send(
-                sender, delay=options.delay, ttl=options.ttl, items=items, opening=queue.opening
-            )
+            enter(sender, delay=options.delay, ttl=options.ttl, items=items, opening=queue.opening)
             for sender, _, items in left
         ]
         replies, problem = yield from taken_in(queue.confirm, queue.keys, calls)
@@ -191,7 +193,8 @@ def _put(queue: QueueState[Any], chunks: Sequence[Sequence[Argument]], options: 
         gone: list[tuple[int, Sequence[Argument]]] = []
         for (sender, first, items), taken in zip(left, replies, strict=True):
             queue.senders.take_back(sender)
-            if taken is None:
+            if taken is None or taken.refused is Word.LIMITED:
+                queue.limited = queue.limited or taken is not None
                 gone.append((first, items))
                 continue
             if taken.refused is not None:
@@ -203,7 +206,8 @@ def _put(queue: QueueState[Any], chunks: Sequence[Sequence[Argument]], options: 
         if not gone:
             return _Put(births, known, why, refused)
         left = [(queue.senders.lend(queue.keys), first, items) for first, items in gone]
-        yield from open_again(queue, "send to")
+        if None in replies:
+            yield from open_again(queue, "send to")
 
 
 def send(

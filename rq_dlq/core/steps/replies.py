@@ -32,6 +32,7 @@ class Word(StrEnum):
     DOWN = "down"
     UNLIMITED = "unlimited"
     FULL = "full"
+    LIMITED = "limited"
     NOT_EMPTY = "not_empty"
     INCOMPLETE = "incomplete"
     KNOWN = "known"
@@ -94,8 +95,8 @@ ERRORS: Final[Mapping[str, type[RqDlqError]]] = MappingProxyType(
 )
 """The classes of the errors that callers get by these words.
 
-Others are no errors, are followed by another try (OLD_LANES: after `core/keyed/renumber.py`), or have an
-error with more than a text: KNOWN (`KnownId`),
+Others are no errors, are followed by another try (OLD_LANES: after `core/keyed/renumber.py`; LIMITED: by
+another verb), or have an error with more than a text: KNOWN (`KnownId`),
 LATER (`values.later.upgrade`).
 """
 _LIKE_A_WORD: Final = re.compile(rb"[a-z][a-z_]+")

@@ -11,6 +11,8 @@ import pytest
 
 import rq_dlq
 from rq_dlq import InvalidInput, LeaseLost, Message, PerKey, QueueFull
+from rq_dlq._scripts import JOINED
+from rq_dlq.core.sending.noted import send_noted
 from rq_dlq.core.steps.step import CHUNK, CHUNK_BYTES, WINDOW
 from rq_dlq.values.failure import moment
 from tests.behaviour.faults import lose_calls, lose_replies
@@ -93,12 +95,62 @@ async def test_a_repeated_call_is_counted_once(lost: Callable[..., Any], broker:
     """And a call that was done is answered so, although the queue is full with its messages."""
     queue = await limited(broker, 2)
     await queue.send("x")
-    await lost(broker, "send", 2)
+    await lost(broker, "send_limited", 2)
     assert (await queue.send("y")).new
-    await lost(broker, "send", 2)
+    await lost(broker, "send_limited", 2)
     with pytest.raises(QueueFull):
         await queue.send("z")
     assert await counts(queue) == {"ready": 2}
+
+
+def test_a_send_does_not_name_what_a_limit_counts() -> None:
+    """It would cost each send, also to queues without a limit."""
+    counted = {"dead", "expired"}
+    assert counted.isdisjoint(JOINED["send"].keys)
+    assert counted <= {*JOINED["send_limited"].keys}
+
+
+async def test_a_program_learns_once_that_there_is_a_limit(broker: Any) -> None:
+    queue = await limited(broker, 9)
+    plain, own = await lose_replies(broker, "send", 0), await lose_replies(broker, "send_limited", 0)
+    for n in range(3):
+        await queue.send(n)
+    await queue.send_many(range(3))
+    assert (plain.runs, own.runs) == (1, 4)
+    assert await counts(queue) == {"ready": 6}
+
+
+async def test_it_may_learn_it_by_several_chunks_at_once(broker: Any) -> None:
+    queue = await limited(broker, 3 * CHUNK)
+    plain, own = await lose_replies(broker, "send", 0), await lose_replies(broker, "send_limited", 0)
+    sent = await queue.send_many([Message(n, id=f"m{n}") for n in range(3 * CHUNK)])
+    assert all(one.new for one in sent)
+    assert (plain.runs, own.runs) == (1, 1)  # round trips
+    with pytest.raises(QueueFull):
+        await queue.send("x")
+
+
+async def test_a_limit_may_come_and_go_while_a_program_runs(broker: Any) -> None:
+    queue = broker.queue("a")
+    await queue.send(1)
+    await broker.policies.set("a", max_length=2)
+    await queue.send(2)
+    with pytest.raises(QueueFull):
+        await queue.send(3)
+    await broker.policies.set("a", max_length=None)
+    await queue.send(3)
+    assert await counts(queue) == {"ready": 3}
+
+
+async def test_a_numbered_call_of_a_relay_learns_it_too(broker: Any) -> None:
+    queue = await limited(broker, 1)
+    items = ["m", queue._core.codec.packer(4, {})("x")]
+    for number in (1, 1, 2):  # repeated; then the same id by another call
+        await broker._run(send_noted(queue._core, "relay", number, delay=0, ttl=0, items=items))
+    items[0] = "n"
+    with pytest.raises(QueueFull):
+        await broker._run(send_noted(queue._core, "relay", 3, delay=0, ttl=0, items=items))
+    assert await counts(queue) == {"ready": 1}
 
 
 async def test_a_refusal_is_not_remembered_as_done(broker: Any) -> None:

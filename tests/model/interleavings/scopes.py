@@ -107,6 +107,7 @@ ELSEWHERE = {
         ("open_gather", "send_children", "close_gather", "carry_gather", "cancel_gather"),
         "of gathers, which no world has: model/test_gathers, and T47",
     ),
+    "send_limited": "it does what send does, beside a limit, which no world has: T4, and T48",
     "mute": "of no message: T4, and behaviour/dead_letters/test_muting",
     **dict.fromkeys(
         ("cancel", "pause_lane", "probe_lane"), "of seats and gates, which no world has: K1, K2, K3 and K6"

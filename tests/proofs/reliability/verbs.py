@@ -199,6 +199,7 @@ def cancelled(me: Hands) -> int:
 PRODUCER: dict[str, Verb] = {
     "gather": cancelled,
     "send": lambda me: bool(me.orders.send("x")),
+    "send to a limited queue": lambda me: _send_limited(me.orders),
     "result": lambda me: _no_result(me.orders),
     "send later": lambda me: bool(me.orders.send("x", delay=LONG, ttl="2h")),
     "send many": lambda me: len(me.orders.send_many(range(300))),
@@ -225,6 +226,7 @@ CONSUMER: dict[str, Verb] = {
     "report": lambda me: me.run(reporter().note(NAMESPACE)),
     "sign off": lambda me: me.run(reporter().leave(NAMESPACE)),
     "send": lambda me: bool(me.orders.send("x")),
+    "send to a limited queue": lambda me: _send_limited(me.orders),
     "claim": lambda me: [delivery.body for delivery in me.orders.claim(2)],
     "wait": lambda me: me.broker.queue("new").claim(wait="2ms"),
     "claim the dead": lambda me: len(me.broker.queue(f"DLQ.{ORDERS}").claim(9)),
@@ -261,6 +263,12 @@ CONSUMER: dict[str, Verb] = {
     "gather": gathered,
     "drained": lambda me: me.run(counts.is_drained(me.orders._core)),
 }
+
+
+def _send_limited(queue: Any) -> bool:
+    """As to a queue that was seen to have a `max_length`."""
+    queue._core.limited = True
+    return bool(queue.send("x"))
 
 
 def _no_result(queue: rq_dlq.Queue[Any]) -> str:
