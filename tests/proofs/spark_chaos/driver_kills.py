@@ -6,11 +6,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.errors import LeaseLost
-from rq_dlq.spark.halving import SparkBatchPoison
 from rq_dlq.spark.heartbeat import NOT_HELD
 from tests.proofs.spark_chaos.handlers import POISON
 from tests.proofs.spark_chaos.scenario import Scenario
-from tests.proofs.spark_chaos.world import Process, World, require, wait_for
+from tests.proofs.spark_chaos.world import Process, World, only_died, require, wait_for
 
 if TYPE_CHECKING:
     import rq_dlq
@@ -107,9 +106,7 @@ def killed_by_a_message(world: World) -> None:
         driver.until_killed("its message")
         _lapse(queue)
         world.trial(f"killed after {_acked(world)} acked")
-    (dead,) = queue.dlq.browse()
-    require(dead.id == sent[bad], "another message died")
-    require(dead.cause.type.endswith(SparkBatchPoison.__name__), f"it died of {dead.cause.type}")
+    only_died(queue, sent[bad])
     world.count(world.outcome("orders", sent))
 
 

@@ -20,17 +20,22 @@ import psutil
 import redis
 
 import rq_dlq
+from rq_dlq.spark.halving import SparkBatchPoison
 from tests import servers
 from tests.audit import audit
 from tests.proofs.spark_chaos.count import NOTHING, Tally, kept, tally, written
 
 ROOT = Path(__file__).parents[3]
-PATIENCE = 240.0  # seconds for whatever a driver does
+PATIENCE = 240.0  # seconds for whatever a driver does; CHAOS_PATIENCE says otherwise
 FEW = rq_dlq.RedeliveryPolicy(max_redeliveries=1)  # a lapse of a batch is not charged
 
 
 class BrokenError(Exception):
     """A promise was broken, or the trial did not come about; the sentence says which."""
+
+
+class TooLateError(BrokenError):
+    """It did not come about in time: broken, or the machine is busy."""
 
 
 def require(condition: object, sentence: str) -> None:
@@ -39,12 +44,22 @@ def require(condition: object, sentence: str) -> None:
         raise BrokenError(sentence)
 
 
-def wait_for(condition: Callable[[], object], sentence: str, seconds: float = PATIENCE) -> None:
-    """Wait until it holds; raise when it does not come about."""
+def wait_for(condition: Callable[[], object], sentence: str, seconds: float = 0.0) -> None:
+    """Wait until it holds; raise when it does not come about within these seconds; 0: `PATIENCE`."""
+    seconds = seconds or float(os.environ.get("CHAOS_PATIENCE", PATIENCE))
     deadline = time.monotonic() + seconds
     while not condition():
-        require(time.monotonic() < deadline, f"waited {seconds:.0f} s in vain: {sentence}")
+        if time.monotonic() > deadline:
+            raise TooLateError(f"waited {seconds:.0f} s in vain: {sentence}")
         time.sleep(0.05)
+
+
+def only_died(queue: rq_dlq.Queue[Any], message: str) -> None:
+    """Require that this message has died, as the poison of its batch, and no other one."""
+    dead = [*queue.dlq.browse()]
+    require(len(dead) == 1, f"{len(dead)} messages died, in place of one")
+    require(dead[0].id == message, "another message died")
+    require(dead[0].cause.type.endswith(SparkBatchPoison.__name__), f"it died of {dead[0].cause.type}")
 
 
 @dataclass
@@ -73,7 +88,7 @@ class Process:
         wait_for(lambda: text in self.text or self.ended, f"the program says {text!r}")
         require(text in self.text, f"the program ended before it said {text!r}:\n{self.tail}")
 
-    def until_ended(self, seconds: float = PATIENCE) -> None:
+    def until_ended(self, seconds: float = 0.0) -> None:
         """Wait until it has done its work."""
         self._wait(seconds)
         require(self.process.returncode == 0, f"the program failed:\n{self.tail}")
@@ -126,7 +141,7 @@ class Process:
             return True
         return False
 
-    def _wait(self, seconds: float = PATIENCE) -> None:
+    def _wait(self, seconds: float = 0.0) -> None:
         wait_for(lambda: self.ended, "the program ends", seconds)
 
     @property
