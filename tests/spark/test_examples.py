@@ -14,6 +14,7 @@ import rq_dlq
 from rq_dlq.errors import InvalidInput
 from rq_dlq.spark import Archive, Archived, poison_report, queue_report
 from tests.spark.lived import live, settle
+from tests.spark.versions import since
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FLIGHTS, ARCHIVE = EXAMPLES / "09_spark_flights.py", EXAMPLES / "12_spark_archive.py"
@@ -26,6 +27,7 @@ FLOWN = (
 DOWN = {"queue": "orders*", "where": "error LIKE '%TimeoutError'", "max_redriven": 1}
 
 
+@since(4, 2)
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("spark", "raw")
 def test_the_flights(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
