@@ -29,6 +29,15 @@ def executors_of(driver: Process) -> list[psutil.Process]:
     return found
 
 
+def straggler_of(driver: Process) -> psutil.Process:
+    """The executor with the attempt that is slow (`failpoints.straggle`), once there is one."""
+    told = driver.log.with_suffix(".passes") / "straggler"
+    wait_for(lambda: (told.exists() and told.read_text()) or driver.ended, "an attempt is slow")
+    require(not driver.ended, f"it ended before an attempt was slow:\n{driver.tail}")
+    above = psutil.Process(int(told.read_text())).parents()
+    return next(each for each in executors_of(driver) if each in above)
+
+
 def killed(world: World) -> None:
     """One executor after the other, in one driver, while tasks are at work."""
     sent = world.send("orders", 8_000)

@@ -55,6 +55,7 @@ def straggle() -> None:
     if task.attemptNumber():
         passing("again")
     if os.environ.get("CHAOS_STRAGGLE") and (task.partitionId(), task.attemptNumber()) == (0, 0):
+        (Path(os.environ["CHAOS_PASSES"]) / "straggler").write_text(str(os.getpid()))
         time.sleep(float(os.environ["CHAOS_STRAGGLE"]))
 
 

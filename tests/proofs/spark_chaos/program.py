@@ -18,8 +18,9 @@ import psutil
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from rq_dlq import Broker
 from rq_dlq import spark as rq_spark
-from rq_dlq.spark.brokers import broker_at
+from rq_dlq._redis import Retries
 from rq_dlq.spark.schemas import BAD
 from tests.proofs.spark_chaos.failpoints import FORMAT, Source, passing
 from tests.proofs.spark_chaos.handlers import HANDLERS
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 ROWS = "id string, body binary"
+PATIENT = Retries(attempts=None, seconds=30.0)  # of the look whether all is done: what is tried is the query
 
 
 def say(text: str) -> None:
@@ -155,7 +157,7 @@ def stream(
     Args:
         endless: do not end, even if nothing is left.
     """
-    broker = broker_at(url)
+    broker = Broker(url, retries=PATIENT)
     options = {"url": url, "maxWait": "200ms", "numPartitions": "2", **options}
 
     def start(place: str) -> StreamingQuery:
