@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -358,9 +359,10 @@ def test_the_user_says_what_kind_it_is(caplog: pytest.LogCaptureFixture) -> None
     """A function of the broker. What it does not name, or fails for, has the usual kind."""
     core = Broker("redis://localhost", fingerprint=by_class).queue("orders")._core
     usual = [Cause.of(error).fingerprint for error in (LookupError("c"), OSError("d"))]
-    assert core.cause(ValueError("a")).fingerprint == core.cause(TypeError("b")).fingerprint
+    cause = partial(core.client.cause, core.name)
+    assert cause(ValueError("a")).fingerprint == cause(TypeError("b")).fingerprint
     with caplog.at_level(logging.ERROR):
-        assert [core.cause(error).fingerprint for error in (LookupError("c"), OSError("d"))] == usual
+        assert [cause(error).fingerprint for error in (LookupError("c"), OSError("d"))] == usual
     assert "the broker's fingerprint failed" in caplog.text
     with pytest.raises(ConfigurationError, match="pass a function of an exception"):
         Broker(fingerprint="by class")

@@ -48,6 +48,6 @@ def metrics_of(broker: Broker | asyncio.Broker) -> Pages:
     except ConfigurationError as error:
         missing = f"{error}\n".encode()
         return {"/metrics": lambda: Answer(404, missing)}
-    if not any(isinstance(observer, WorkerMetrics) for observer in broker._observers):
+    if not any(isinstance(observer, WorkerMetrics) for observer in broker._client.observers):
         broker.observe(WorkerMetrics())
     return {"/metrics": lambda: exposition(REGISTRY)}

@@ -11,13 +11,9 @@ from rq_dlq._scripts import JOINED, Joined
 from rq_dlq.client.handlers import Handler, Lifespan, check_lifespan
 from rq_dlq.client.settings import BrokerSettings, known_url, retries_of
 from rq_dlq.core.batches.by_hand import HandClaims
-from rq_dlq.core.queues.blocked import Blocked
-from rq_dlq.core.queues.observers import Observers
-from rq_dlq.core.steps.senders import Senders
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.errors.guesses import Answering, part_of, sentence_for
 from rq_dlq.values.cached import cached_property
-from rq_dlq.values.codec import Ids
 from rq_dlq.values.durations import shown
 from rq_dlq.values.observer import Observer
 
@@ -52,10 +48,7 @@ class BrokerBase(Answering):
         self._pool = pool
         self._verbs = verbs
         self._retries = retries or retries_of(self.settings.patience)
-        self._ids = Ids()
-        self._senders = Senders()
-        self._blocked = Blocked()
-        self._observers = Observers()
+        self._client = self.settings.client()
         self._hand_claims = HandClaims()
         self._import()
 
@@ -139,7 +132,7 @@ class BrokerBase(Answering):
             raise ConfigurationError(
                 f"{shown(observer)} is not an observer: pass an instance of a subclass of Observer"
             )
-        self._observers.append(observer)
+        self._client.observers.append(observer)
         return observer
 
     @property
@@ -179,7 +172,7 @@ class BrokerBase(Answering):
             raise ConfigurationError(message)
         settings = replace(self.settings, url=self._known_url)
         twin = kind(settings=settings, verbs=self._verbs, retries=retries)
-        twin._observers = self._observers
+        twin._client.observers = self._client.observers
         if self._known_url is None:
             vars(twin)["_embedded"] = self._embedded  # without a URL, so that the twin can restart it as well
         return twin

@@ -148,11 +148,7 @@ class Broker(OwnBroker):
             >>> mails.send({"to": "anna"}, id="mail-7")
             'mail-7'
         """
-        core = self.settings.queue(
-            name, self._ids, type, lease, declared,
-            senders=self._senders, blocked=self._blocked, observers=self._observers,
-        )  # fmt: skip
-        return Queue(self, core)
+        return Queue(self, self.settings.queue(name, type, lease, declared, self._client))
 
     @overload
     def task(self, function: Callable[P, R], /) -> Task[P, R]: ...

@@ -329,7 +329,7 @@ class Delivery(Leased[T]):
                 "message. Claim fewer at a time, use a longer lease, or extend it"
             )
             raise LeaseLost(message)
-        observers = self._queue._core.observers
+        observers = self._queue._core.client.observers
         if observers:
             observers.handling(self)
         self._process = this_process()

@@ -14,6 +14,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq._redis import FAIL_FAST, ONE_TRY, Retries, check_scheme
 from rq_dlq.client.durability import DURABILITIES, KEEP, Durability, configuration, what_fsync_lacks
 from rq_dlq.core.policies.given_names import check_not_own
+from rq_dlq.core.queues.client import Client
 from rq_dlq.core.queues.queue import QueueState
 from rq_dlq.core.steps import confirm
 from rq_dlq.core.steps.call import Command
@@ -22,7 +23,7 @@ from rq_dlq.core.steps.step import MOST, Batch, Steps
 from rq_dlq.errors import BrokerRefused, ConfigurationError, InvalidInput
 from rq_dlq.policy import Breaker, Entry, RedeliveryPolicy
 from rq_dlq.policy.partial import complete
-from rq_dlq.values.codec import Codec, Ids
+from rq_dlq.values.codec import Codec
 from rq_dlq.values.counted import Counted
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.names import Naming, check_name
@@ -31,9 +32,6 @@ from rq_dlq.values.version import OLDEST_SERVER
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rq_dlq.core.queues.blocked import Blocked
-    from rq_dlq.core.queues.observers import Observers
-    from rq_dlq.core.steps.senders import Senders
 
 MAX_MESSAGE_BYTES = 1 << 20
 LONGEST_VERSION = 60  # characters
@@ -136,22 +134,23 @@ class BrokerSettings:
             return None
         return Confirm(self.replicas, milliseconds(self.confirm_within, name="confirm_within"))
 
+    def client(self) -> Client:
+        """What all queue objects of a broker share."""
+        return Client(confirm=self.confirm, fingerprint=self.fingerprint, version=self.version)
+
     def queue(
         self,
         name: str,
-        ids: Ids,
         kind: Any,
         lease: Duration,
         declared: Mapping[str, Any],
-        *,
-        senders: Senders,
-        blocked: Blocked,
-        observers: Observers,
+        client: Client,
     ) -> QueueState[Any]:
         """The core of a queue: the state that its verbs share.
 
         Args:
             declared: see `Declared`.
+            client: of the broker.
 
         Raises:
             InvalidName, InvalidDuration, InvalidMessage, PolicyError: an argument is not valid.
@@ -184,14 +183,8 @@ class BrokerSettings:
             counted=_counted(given.get("breaker")),
             given=given,
             consumer=consumer_name(),
-            ids=ids,
-            senders=senders,
-            blocked=blocked,
-            observers=observers,
+            client=client,
             naming=self.naming,
-            confirm=self.confirm,
-            fingerprint=self.fingerprint,
-            version=self.version,
         )
 
     def check_server(self) -> Steps[tuple[int, ...]]:

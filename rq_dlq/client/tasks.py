@@ -88,7 +88,8 @@ class Tasks:
         """The signatures of the tasks, by their names."""
         core: QueueState[Any] = self.queue._core
         return {
-            name: task.signature(core.codec.max_bytes, core.version) for name, task in self.by_name.items()
+            name: task.signature(core.codec.max_bytes, core.client.version)
+            for name, task in self.by_name.items()
         }
 
     def check(self) -> None:

@@ -16,7 +16,7 @@ from rq_dlq.core.steps.step import Batch, NodeUnavailable
 from rq_dlq.errors import BrokerRefused, MissingRights
 
 if TYPE_CHECKING:
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.policy import RedeliveryPolicy
 
@@ -82,7 +82,7 @@ def _open_if_used(queue: QueueState[Any]) -> Steps[None]:
         pass  # registering the name can wait; draining the queue cannot
 
 
-def _is_used(queue: QueueState[Any]) -> Steps[bool]:
+def _is_used(queue: QueueName) -> Steps[bool]:
     if queue.view:
         queue.opened = True
         return False

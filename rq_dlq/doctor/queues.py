@@ -15,15 +15,12 @@ from rq_dlq.core.policies import calls as policy_calls
 from rq_dlq.core.processes.busy import busy
 from rq_dlq.core.processes.processes import processes, workers
 from rq_dlq.core.queues import calls as queue_calls
-from rq_dlq.core.queues.blocked import Blocked
 from rq_dlq.core.queues.each import UnreachableQueue, each_queue
-from rq_dlq.core.queues.observers import Observers
-from rq_dlq.core.steps.senders import Senders
 from rq_dlq.core.steps.step import Batch
 from rq_dlq.doctor.check import Check
 from rq_dlq.policy.entry import marked_anew
 from rq_dlq.values import outage
-from rq_dlq.values.codec import Codec, Ids
+from rq_dlq.values.codec import Codec
 from rq_dlq.values.failure import last_failure
 from rq_dlq.values.readable import many, span
 from rq_dlq.values.state import uncharged_of
@@ -108,9 +105,7 @@ def _held_up(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str |
     said: list[str | UnreachableQueue] = []
     for name, (now, stats) in zip(names, counts, strict=True):
         if stats.blocked:
-            queue = settings.queue(
-                name, Ids(), Any, "30s", {}, senders=Senders(), blocked=Blocked(), observers=Observers()
-            )
+            queue = settings.queue(name, Any, "30s", {}, settings.client())
             found = [*(yield from keyed.held_up(queue, now, PATIENCE)), *(yield from paused_keys(queue, now))]
             said += [f"{name}: {words}" for words in found]
     return said

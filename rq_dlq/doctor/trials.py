@@ -16,15 +16,11 @@ from rq_dlq._redis.role import missing_rights
 from rq_dlq._redis.roles import ROLES
 from rq_dlq.core.claiming import claim
 from rq_dlq.core.queues import calls as queue_calls
-from rq_dlq.core.queues.blocked import Blocked
-from rq_dlq.core.queues.observers import Observers
 from rq_dlq.core.sending import send
 from rq_dlq.core.settling import settle
 from rq_dlq.core.steps.call import Command
-from rq_dlq.core.steps.senders import Senders
 from rq_dlq.doctor.check import Check, untold
 from rq_dlq.errors import BrokerRefused, MissingRights, RqDlqError
-from rq_dlq.values.codec import Ids
 from rq_dlq.values.leased import Leased
 
 if TYPE_CHECKING:
@@ -118,9 +114,7 @@ def loaded(verbs: Verbs) -> Steps[None]:
 def trial(settings: BrokerSettings, verbs: Verbs) -> Steps[Check]:
     """Send, claim and ack a message in a private namespace, and remove its keys."""
     private = replace(settings, namespace=f"{settings.namespace}:doctor-{secrets.token_hex(4)}")
-    queue = private.queue(
-        "doctor", Ids(), Any, "30s", {}, senders=Senders(), blocked=Blocked(), observers=Observers()
-    )
+    queue = private.queue("doctor", Any, "30s", {}, private.client())
     begin = time.monotonic()
     try:
         acked = yield from _there_and_back(queue)
@@ -162,6 +156,6 @@ def _there_and_back(queue: QueueState[Any]) -> Steps[int]:
 def _remove(queue: QueueState[Any]) -> Steps[None]:
     """Remove all keys that were written."""
     keys = queue.keys
-    register = queue.senders.lend(keys).keys["sender"]  # of the same sender: `send` has returned it
+    register = queue.client.senders.lend(keys).keys["sender"]  # of the same sender: `send` has returned it
     yield Command((b"DEL", *keys.by_name.values(), keys.confirm, register))
     yield Command((b"DEL", _keys.queues(keys.namespace)))

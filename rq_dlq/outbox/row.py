@@ -69,9 +69,9 @@ def row_of(broker: BrokerBase, target: Any, body: Any, options: Options) -> Outb
     queue = link.queue
     given = replace(link.options, result=asks_result(queue, link.options))  # its relay has declared nothing
     only_own(queue, "send to")
-    message_id = next(queue.ids.drawn()) if link.id is None else link.id
+    message_id = next(queue.client.ids.drawn()) if link.id is None else link.id
     sending = Sending(queue.name, message_id, given.headers, staged=True)
-    with queue.observers.sending(sending):
+    with queue.client.observers.sending(sending):
         _, payload = packed(queue, link.body, message_id, given.carrying(sending.carried))
         sending.count = 1
     return OutboxRow(queue.name, message_id, payload, given.delay, given.ttl)

@@ -96,7 +96,7 @@ class Send:
         job = context.getLocalProperty(QUERY) if self._stream else self._job
         queues = [broker.queue(family)._core for family in options.families]
         stages = [Stage(queue.keys, job, attempt, options.stage_ttl) for queue in queues]
-        outgoing = Outgoing(options, queues[0].codec, queues[0].ids, len(queues))
+        outgoing = Outgoing(options, queues[0].codec, queues[0].client.ids, len(queues))
         try:
             for turn, batch in enumerate(batches, partition):
                 for shard, (delay, ttl), items in outgoing.groups(batch, turn):

@@ -59,7 +59,7 @@ def instrument(
     Raises:
         ConfigurationError: the broker is already traced.
     """
-    if any(isinstance(one, _Tracing) for one in broker._observers):
+    if any(isinstance(one, _Tracing) for one in broker._client.observers):
         raise ConfigurationError(
             f"{broker!r} is already traced: each span would be recorded twice. Call this once"
         )

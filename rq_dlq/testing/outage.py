@@ -75,7 +75,7 @@ class Fleet:
         self._sleeps: dict[
             str, tuple[float, bool]
         ] = {}  # by worker: the end of the sleep, and whether it holds the alarm
-        self._cause = self._core.cause("no answer")
+        self._cause = self._core.client.cause(self._core.name, "no answer")
         self._left = 0  # messages without a final outcome
 
     @property
@@ -162,7 +162,7 @@ class Fleet:
         for part in chunks(order, CHUNK):
             items = [cell for name in part for cell in (name, self._packed(sent[name]))]
             steps = senders.once(
-                self._core.senders, self._core.keys, sending_calls.send, delay=0, ttl=0, items=items
+                self._core.client.senders, self._core.keys, sending_calls.send, delay=0, ttl=0, items=items
             )
             self._broker._run(steps)
 

@@ -57,7 +57,7 @@ class Consumer(Settling[D]):
         self._until, self._together = shared.until, shared.together
         self._together.join(self)
         self._tending = shared.tending
-        self._observers = self.queue.observers
+        self._observers = self.queue.client.observers
         self._patience = Patience(shared.until)
         self._releases = 0  # begins and ends of `release_unstarted`: odd while it runs
         self._seen = 0  # this number before the last claim

@@ -94,7 +94,7 @@ class Reporting:
                 other.held + held,
                 max(ages, default=None),
                 taken_of(consumer.queue),
-                tuple(sorted(consumer.queue.blocked.uncounted.get(consumer.queue.name, ()))),
+                tuple(sorted(consumer.queue.client.blocked.uncounted.get(consumer.queue.name, ()))),
             )
         return found
 

@@ -134,6 +134,6 @@ def test_a_program_may_observe_its_handlers_itself(monkeypatch: pytest.MonkeyPat
     broker = rq_dlq.Broker("redis://nowhere")
     broker.observe(WorkerMetrics(CollectorRegistry()))
     assert [*metrics_of(broker)] == ["/metrics"]
-    assert len(broker._observers) == 1
+    assert len(broker._client.observers) == 1
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     assert metrics_of(broker)["/metrics"]().status == 404

@@ -41,7 +41,7 @@ def _cancel(queue: QueueState[Any], message_id: str, by: str | None) -> Steps[Ca
     only_live(queue, "cancel messages of")
     act = yield from act_of("cancelled", by, chosen=message_id)
     found = yield from senders.once(
-        queue.senders, queue.keys, calls.cancel, id=message_id, act=act, birth=birth_meant(message_id)
+        queue.client.senders, queue.keys, calls.cancel, id=message_id, act=act, birth=birth_meant(message_id)
     )
     if found.word is Word.LATER:
         raise upgrade(f"message {message_id} of {queue.name!r}", "")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.choosing.choice import Choice
     from rq_dlq.core.choosing.rows import Reading
     from rq_dlq.core.pages.calls import Index, Position
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.steps.call import Call, Place
 
 WAITING: Final[tuple[Index, ...]] = ("ready", "scheduled")
@@ -146,12 +146,12 @@ def _once(
 ) -> Callable[..., Steps[Any]]:
     """How calls are made that take effect once; `last` makes the last call of a plan."""
     if plan is None:
-        return partial(senders.once, queue.senders)
+        return partial(senders.once, queue.client.senders)
     plan.last = last
     return plan.once
 
 
-def _are_blocked(members: Sequence[QueueState[Any]], places: Sequence[Place]) -> Steps[bool]:
+def _are_blocked(members: Sequence[QueueName], places: Sequence[Place]) -> Steps[bool]:
     """Whether keys may block messages: the head of a key must be changed first, and lets in the next one.
 
     If it were changed before the others were read, these would be missed; after them, they would overtake it.

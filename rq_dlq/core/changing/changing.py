@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.changing.plans import Carrying
     from rq_dlq.core.choosing.choice import Choice
     from rq_dlq.core.pages.calls import Index, Page
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.steps.call import Call, Place, Sender
     from rq_dlq.values.changed import Changed
 
@@ -163,7 +163,7 @@ def transfer(
     """
     verb_name, name, opening = "copied" if keep else "moved", _who(queue, by), ""
 
-    def check(members: Sequence[QueueState[Any]]) -> Steps[None]:
+    def check(members: Sequence[QueueName]) -> Steps[None]:
         nonlocal opening
         opening = yield from check_target(target, members, create=create)
         if create:
@@ -190,7 +190,7 @@ def transfer(
 
 
 def _act(
-    queue: QueueState[Any], choice: Choice, did: str, by: str | None, plan: Carrying | None, *, how: str = ""
+    queue: QueueName, choice: Choice, did: str, by: str | None, plan: Carrying | None, *, how: str = ""
 ) -> Callable[[], Steps[str]]:
     """Makes the audit record of a verb: the choice, and the places."""
     who(by)  # raises before anything is asked

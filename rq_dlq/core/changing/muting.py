@@ -25,7 +25,7 @@ from rq_dlq.values.readable import utc
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.counts import ErrorGroup
 
@@ -46,11 +46,11 @@ def mute(
 
 
 def _mute(
-    queue: QueueState[Any],
+    queue: QueueName,
     name: str,
     until: datetime | Duration | None,
     by: str | None,
-    members: Sequence[QueueState[Any]],
+    members: Sequence[QueueName],
 ) -> Steps[bool]:
     ((now, _), user), groups = yield from beside(_now_and_user(queue), _groups_of(members, name))
     upto = _end_of(until, now)
@@ -75,7 +75,7 @@ def unmute(queue: QueueState[Any], group: str | ErrorGroup, by: str | None) -> S
     return behind(queue, partial(_unmute, _name_of(group), by))
 
 
-def _unmute(name: str, by: str | None, members: Sequence[QueueState[Any]]) -> Steps[bool]:
+def _unmute(name: str, by: str | None, members: Sequence[QueueName]) -> Steps[bool]:
     noting = act_of("unmuted", by, chosen=f"group {name}")
     act, groups = yield from beside(noting, _groups_of(members, name))
     changed = False
@@ -85,7 +85,7 @@ def _unmute(name: str, by: str | None, members: Sequence[QueueState[Any]]) -> St
     return changed
 
 
-def _now_and_user(queue: QueueState[Any]) -> Steps[Any]:
+def _now_and_user(queue: QueueName) -> Steps[Any]:
     return (yield Batch([queue_calls.stats(queue.keys, queue.name), queue_calls.whoami()]))
 
 
@@ -95,7 +95,7 @@ def _name_of(group: str | ErrorGroup) -> str:
     return name
 
 
-def _groups_of(members: Sequence[QueueState[Any]], name: str) -> Steps[list[list[str]]]:
+def _groups_of(members: Sequence[QueueName], name: str) -> Steps[list[list[str]]]:
     """The groups whose names begin with this; for failures without an error the group without a name."""
     found: list[list[str]] = []
     for some in chunks(members, AT_ONCE):

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.choosing.choice import Choice
     from rq_dlq.core.choosing.cutoff import Cutoff
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.steps.call import Call, Place
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.changed import Changed, Refusal
@@ -137,7 +137,7 @@ def new_mark() -> str:
     return secrets.token_urlsafe(NONCE)
 
 
-def now_of(members: Sequence[QueueState[Any]], choice: Choice) -> Steps[Choice]:
+def now_of(members: Sequence[QueueName], choice: Choice) -> Steps[Choice]:
     """The choice among the messages that are there now."""
     made: dict[str, Cutoff] = {}
     for member in members:

@@ -13,14 +13,14 @@ from rq_dlq.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.steps.step import Steps
 
 WHAT = "put messages into"
 
 
 def check_target(
-    target: QueueState[Any], sources: Sequence[QueueState[Any]], verb: str = WHAT, *, create: bool = False
+    target: QueueName, sources: Sequence[QueueName], verb: str = WHAT, *, create: bool = False
 ) -> Steps[str]:
     """Check that messages of these queues can go to this one; its opening, empty: it is not open.
 

@@ -24,7 +24,7 @@ from rq_dlq.values.wanted import NOTHING, RECORD, STATE, STORY
 
 if TYPE_CHECKING:
     from rq_dlq.core.choosing.cutoff import Cutoff
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName
     from rq_dlq.core.steps.call import Place
     from rq_dlq.values.masks import Masks
     from rq_dlq.values.message import Received
@@ -214,13 +214,13 @@ class Choice:
             and (self.group is None or is_of(letter.fingerprint, self.group))
         )
 
-    def places_in(self, queue: QueueState[Any]) -> list[Place]:
+    def places_in(self, queue: QueueName) -> list[Place]:
         """The states to look in for a queue; for a dead-letter or expiry queue only its own."""
         if self.places is None:
             return places_of(queue)
         return [place for place in self.places if queue.part in {"live", place}]
 
-    def check_places(self, queue: QueueState[Any]) -> None:
+    def check_places(self, queue: QueueName) -> None:
         """Check that the queue has the places.
 
         Raises:

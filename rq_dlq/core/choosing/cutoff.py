@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls
@@ -14,7 +14,7 @@ from rq_dlq.values.state import NEW, read_state
 from rq_dlq.values.wanted import HEAD, STATE, STORY
 
 if TYPE_CHECKING:
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName
     from rq_dlq.core.steps.call import Place
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.message import Row
@@ -59,7 +59,7 @@ class Cutoff:
         return int.from_bytes(row.record[record.BIRTH]) <= self.birth
 
 
-def cutoff(queue: QueueState[Any]) -> Steps[Cutoff]:
+def cutoff(queue: QueueName) -> Steps[Cutoff]:
     """The present moment of a queue."""
     keys = queue.keys
     (now, _), dead, expired, (birth, returned) = yield Batch(

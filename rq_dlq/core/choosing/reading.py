@@ -27,7 +27,7 @@ from rq_dlq.values.wanted import ALL, NOTHING, STATE
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.steps.call import Place
     from rq_dlq.values.message import Received, Row
     from rq_dlq.values.wanted import Wanted
@@ -114,7 +114,7 @@ def _begun(
     return now, page, reading
 
 
-def _clock(queue: QueueState[Any]) -> Steps[int]:
+def _clock(queue: QueueName) -> Steps[int]:
     return (yield queue_calls.stats(queue.keys, queue.name))[0]  # type: ignore[no-any-return]
 
 
@@ -186,7 +186,7 @@ def _first_of_several(
                 yield found
 
 
-def by_group(queue: QueueState[Any], choice: Choice) -> Steps[list[Choice]]:
+def by_group(queue: QueueName, choice: Choice) -> Steps[list[Choice]]:
     """The choice, divided into those that the index of groups answers; itself if it does not."""
     if not _is_of_index(queue, choice):
         return [choice]
@@ -197,17 +197,17 @@ def by_group(queue: QueueState[Any], choice: Choice) -> Steps[list[Choice]]:
     return [choice] if found is None else [choice.of_group(group.name) for group in found[1]]
 
 
-def _is_of_index(queue: QueueState[Any], choice: Choice) -> bool:
+def _is_of_index(queue: QueueName, choice: Choice) -> bool:
     """Whether the index of groups may answer a choice."""
     return choice.group is not None and choice.ids is None and choice.places_in(queue) == ["dead"]
 
 
-def _is_one_group(queue: QueueState[Any], choice: Choice) -> bool:
+def _is_one_group(queue: QueueName, choice: Choice) -> bool:
     """Whether a choice has the whole name of a group."""
     return _is_of_index(queue, choice) and len(choice.group or "") != PLACE
 
 
-def _is_whole(queue: QueueState[Any]) -> Steps[bool]:
+def _is_whole(queue: QueueName) -> Steps[bool]:
     """Whether the index of groups has every dead letter."""
     dead, grouped = yield Batch(group_calls.sizes(queue.keys))
     if dead != grouped:

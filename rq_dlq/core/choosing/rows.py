@@ -19,7 +19,7 @@ from rq_dlq.values.wanted import HEAD, STATE
 if TYPE_CHECKING:
     from rq_dlq.core.choosing.choice import Choice
     from rq_dlq.core.pages.calls import Index, Page
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.steps.call import Command, Place
     from rq_dlq.values.message import Row
     from rq_dlq.values.wanted import Wanted
@@ -114,7 +114,7 @@ def _standing(queue: QueueState[Any], place: Index, choice: Choice, now: int, wa
     yield from _pages(queue, place, choice, part, last, wanted=wanted)
 
 
-def _times(choice: Choice, queue: QueueState[Any], now: int) -> tuple[int | None, int | None]:
+def _times(choice: Choice, queue: QueueName, now: int) -> tuple[int | None, int | None]:
     """The first and the last time of death that a choice takes, milliseconds; None: any."""
     since = [] if choice.since is None else [choice.since]
     until = [] if choice.older_than is None else [now - choice.older_than]

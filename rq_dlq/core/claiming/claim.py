@@ -46,7 +46,7 @@ from rq_dlq.values.leased import Lease, read_bodies
 from rq_dlq.values.visible import visible_line
 
 if TYPE_CHECKING:
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.values.leased import Leased
     from rq_dlq.values.message import Row
     from rq_dlq.values.settlement import Settlement
@@ -166,7 +166,7 @@ def _open_first(
 
 
 def patiently(
-    queue: QueueState[Any],
+    queue: QueueName,
     once: Once[C],
     wait: int,
     stopped: Callable[[], bool] = bool,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.message import Row
 
@@ -73,6 +73,6 @@ def _all(queue: QueueState[Any]) -> list[QueueState[Any]]:
     return [queue, *queue.members.values()]
 
 
-def log_failure(queue: QueueState[Any], failure: Exception) -> None:
+def log_failure(queue: QueueName, failure: Exception) -> None:
     """Log why messages could not be given back on the way out."""
     logger.warning("%s: cannot release the messages of an interrupted call: %s", queue.name, failure)

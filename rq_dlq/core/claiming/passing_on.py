@@ -44,7 +44,7 @@ from rq_dlq.values.signature import BODIES, TASK, under
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.errors import UnfitMessage
     from rq_dlq.values.leased import Leased
@@ -76,7 +76,7 @@ def pass_on(queue: QueueState[Any], delivery: Leased[Any], error: UnfitMessage) 
     return settlement
 
 
-def _marks(queue: QueueState[Any], task: str) -> Steps[Iterable[str]]:
+def _marks(queue: QueueName, task: str) -> Steps[Iterable[str]]:
     """The marks of the live workers that may accept it; if unknown, one may."""
     try:
         found = yield from unrepeated(processes.takers(queue.keys.namespace, queue.name, task))

@@ -13,7 +13,7 @@ from rq_dlq.errors import BrokerRefused, BrokerUnavailable
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.steps.step import Steps
 
 logger = logging.getLogger("rq_dlq")
@@ -53,12 +53,12 @@ def carry_ended(queue: QueueState[Any], now: int) -> Steps[None]:
         queue.carries_at = now + AGAIN
 
 
-def carry_soon(queue: QueueState[Any], gather: str) -> Steps[None]:
+def carry_soon(queue: QueueName, gather: str) -> Steps[None]:
     """Carry a part whose children have all ended; if that fails, claims and maintenance do it later."""
     yield from _left_to_others(queue, carry(queue.keys, gather))
 
 
-def _left_to_others(queue: QueueState[Any], steps: Steps[Any]) -> Steps[bool]:
+def _left_to_others(queue: QueueName, steps: Steps[Any]) -> Steps[bool]:
     """Run steps that others can do; whether it did not fail."""
     try:
         yield from steps

@@ -170,9 +170,9 @@ def _observed(
     options: SendOptions,
     call: Callable[[Sender, list[Argument]], Call[Any]],
 ) -> Steps[Sent]:
-    if not queue.observers:
+    if not queue.client.observers:
         return (yield from _sent(queue, body, message_id, call, options))
-    known_id = next(queue.ids.drawn()) if message_id is None else message_id
+    known_id = next(queue.client.ids.drawn()) if message_id is None else message_id
     sending = Sending(queue.name, known_id, options.headers)
     return (yield from observed(queue, sending, options, partial(_sent, queue, body, known_id, call)))
 
@@ -191,10 +191,10 @@ def _sent(
     if options.said:
         yield from warn_if_ignored(queue, options.said)
     while True:
-        sender = queue.senders.lend(queue.keys)
-        (taken,), why = yield from taken_in(queue.confirm, queue.keys, [call(sender, items)])
+        sender = queue.client.senders.lend(queue.keys)
+        (taken,), why = yield from taken_in(queue.client.confirm, queue.keys, [call(sender, items)])
         yield from answered([sender])
-        queue.senders.take_back(sender)
+        queue.client.senders.take_back(sender)
         if taken is not None:
             break
         yield from open_again(queue, WHAT)

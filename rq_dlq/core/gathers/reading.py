@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rq_dlq.core.pages.calls import Page
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName
     from rq_dlq.core.results.calls import Found
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.gathered import ChildEnd
@@ -46,7 +46,7 @@ class Child(NamedTuple):
     asked: bool
 
 
-def gathered(queue: QueueState[Any], one: Leased[Any]) -> Steps[Mapping[str, GatheredChild]]:
+def gathered(queue: QueueName, one: Leased[Any]) -> Steps[Mapping[str, GatheredChild]]:
     """The children of the gather of a message, by their ids.
 
     Raises:
@@ -62,7 +62,7 @@ def gathered(queue: QueueState[Any], one: Leased[Any]) -> Steps[Mapping[str, Gat
 
 
 def _add(
-    queue: QueueState[Any], family: str, children: Sequence[Child], found: dict[str, GatheredChild]
+    queue: QueueName, family: str, children: Sequence[Child], found: dict[str, GatheredChild]
 ) -> Steps[None]:
     """Add the children of one queue, with their results."""
     there = replace(queue, name=family, keys=replace(queue.keys, family=family))
@@ -74,7 +74,7 @@ def _add(
             found[message_id] = _with_value(there, found[message_id], end)
 
 
-def _with_value(queue: QueueState[Any], child: GatheredChild, end: Found) -> GatheredChild:
+def _with_value(queue: QueueName, child: GatheredChild, end: Found) -> GatheredChild:
     if isinstance(end, result_calls.End) and end.word == "acked" and not end.rest:
         return child  # it was acked without a result
     try:

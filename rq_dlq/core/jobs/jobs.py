@@ -90,7 +90,7 @@ def commit(
         staged = job_calls.stage(keys, job, note, [msgspec.json.encode(order)])
         yield Batch([staged, job_calls.cut(keys, job, note, 1), job_calls.keep(keys, job, note, ttl)])
         here = {note: 1, **here}
-    confirm = queues[0].confirm
+    confirm = queues[0].client.confirm
     while True:
         call = order.commit(keys, job, here, queues[0].opening)
         (verdict,), why = yield from taken_in(confirm, keys, [call])

@@ -27,7 +27,7 @@ from rq_dlq.values.state import read_state
 
 if TYPE_CHECKING:
     from rq_dlq.core.pages.calls import Page
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.policy.per_key import PerKey
     from rq_dlq.values.dependency import DependencyStats
     from rq_dlq.values.message import Row
@@ -58,7 +58,7 @@ def _longest(queue: QueueState[Any], limit: int, *, exact: bool) -> Steps[list[K
     return found
 
 
-def _by_length(queue: QueueState[Any], lanes: list[int]) -> Steps[list[int]]:
+def _by_length(queue: QueueName, lanes: list[int]) -> Steps[list[int]]:
     """The lanes of keys among these, the longest first."""
     found: list[tuple[int, int]] = []
     for part in chunks(lanes):
@@ -85,7 +85,7 @@ def of_key(queue: QueueState[Any], key: str) -> Steps[KeyStats]:
     return behind(queue, begin)
 
 
-def _all(queue: QueueState[Any]) -> Steps[list[int]]:
+def _all(queue: QueueName) -> Steps[list[int]]:
     lanes: list[int] = []
     lane: int | None = yield calls.lane_after(queue.keys, -1)
     while lane is not None:
@@ -94,7 +94,7 @@ def _all(queue: QueueState[Any]) -> Steps[list[int]]:
     return lanes
 
 
-def _some(queue: QueueState[Any]) -> Steps[list[int]]:
+def _some(queue: QueueName) -> Steps[list[int]]:
     count, size = yield Batch([calls.blocked(queue.keys), page_calls.size(queue.keys, "scheduled")])
     drawn = random.Random(seed())  # noqa: S311 - a sample, guards nothing
     ranks = sorted(drawn.sample(range(max(0, size - count), size), min(SAMPLED, count, size)))

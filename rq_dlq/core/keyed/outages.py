@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rq_dlq.core.pages.calls import Page
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.values.dependency import Condition
 
 
@@ -48,7 +48,7 @@ def read(queue: QueueState[Any], name: str) -> Steps[tuple[datetime, DependencyS
     return behind(queue, lambda _: _read(queue, name))
 
 
-def _read(queue: QueueState[Any], name: str) -> Steps[tuple[datetime, DependencyStats]]:
+def _read(queue: QueueName, name: str) -> Steps[tuple[datetime, DependencyStats]]:
     only_live(queue, "look for dependencies of")
     number = lane_of(name, "dependency")
     lane: Lane | None
@@ -123,14 +123,14 @@ def _end(until: datetime | None) -> str:
     return "until it is resumed" if until is None else f"until {until:%H:%M:%S} UTC"
 
 
-def paused_keys(queue: QueueState[Any], now: int) -> Steps[list[str]]:
+def paused_keys(queue: QueueName, now: int) -> Steps[list[str]]:
     """The keys that are paused, and until when, in words."""
     lanes: dict[int, Lane] = yield calls.specials(queue.keys)
     keys = [lane for lane in lanes.values() if lane.of == "key" and lane.is_paused(now)]
     return [f"key {lane.name}: paused {_end(lane.until)}" for lane in keys]
 
 
-def paused_key(queue: QueueState[Any], key: str) -> Steps[str]:
+def paused_key(queue: QueueName, key: str) -> Steps[str]:
     """Until when a key is paused, in words; empty: it is not."""
     lane: Lane | None = yield calls.special(queue.keys, lane_of(key))
     if lane is None or lane.paused is None:

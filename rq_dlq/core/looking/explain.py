@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.pages.calls import Page
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.steps.call import Place
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.policy import QueueSettings
@@ -195,7 +195,7 @@ def _rest(queue: QueueState[Any], row: Row, passed_on: PassedOn) -> Steps[str]:
     return f"; no live worker accepts it: unless one starts, it dies at the next try after {until}"
 
 
-def _uncharged(queue: QueueState[Any], row: Row) -> Steps[str]:
+def _uncharged(queue: QueueName, row: Row) -> Steps[str]:
     """How often a message failed in a row without a charge, and who holds the ids that refuse its ack."""
     times, failure = uncharged_of(row.state), last_failure(row.history)
     if not times or failure is None or row.lease_until:

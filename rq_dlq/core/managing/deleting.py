@@ -40,7 +40,7 @@ def _delete(queue: QueueState[Any], *, force: bool, by: str | None) -> Steps[int
     act = yield from act_of("deleted", by)
     before: queue_calls.Left | None = None
     while True:
-        found = yield from once(queue.senders, queue.keys, queue_calls.delete, force=force)
+        found = yield from once(queue.client.senders, queue.keys, queue_calls.delete, force=force)
         if not isinstance(found, queue_calls.Left):
             break
         if not force or found == before:

@@ -94,7 +94,7 @@ def _probe(queue: QueueState[Any], dependency: str, by: str | None) -> Steps[boo
     only_live(queue, "probe")
     act = yield from act_of("probed", by, chosen=f"dependency {dependency}")
     call = partial(calls.probe_lane, seed=seed(), act=act)
-    return (yield from senders.once(queue.senders, queue.keys, call, dependency)) > 0
+    return (yield from senders.once(queue.client.senders, queue.keys, call, dependency)) > 0
 
 
 def _refuse_past(changed: Word, until: datetime | Duration | None) -> None:

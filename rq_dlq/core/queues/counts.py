@@ -16,7 +16,7 @@ from rq_dlq.values.counts import QueueStats
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
 
 
 def stats(queue: QueueState[Any]) -> Steps[QueueStats]:
@@ -24,7 +24,7 @@ def stats(queue: QueueState[Any]) -> Steps[QueueStats]:
     return behind(queue, partial(_stats, queue))
 
 
-def _stats(queue: QueueState[Any], shown: Sequence[QueueState[Any]]) -> Steps[QueueStats]:
+def _stats(queue: QueueName, shown: Sequence[QueueName]) -> Steps[QueueStats]:
     own = QueueStats(queue.name, 0, 0, 0, 0, 0, None, None, {})
     if not queue.view:
         own = (yield calls.stats(queue.keys, queue.name))[1]

@@ -24,7 +24,7 @@ from rq_dlq.values.names import Address
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.steps.call import Command
 
 R = TypeVar("R")
@@ -87,18 +87,18 @@ def members(queue: QueueState[T]) -> Steps[list[QueueState[T]]]:
     return others if queue.view else [queue, *others]
 
 
-def _note(queue: QueueState[Any], *, view: bool, also_letters: bool) -> None:
+def _note(queue: QueueName, *, view: bool, also_letters: bool) -> None:
     """Note whose name it is; a queue whose name has changed hands is opened again."""
     if (view, also_letters) != (queue.view, queue.also_letters):
         queue.view, queue.also_letters, queue.opened = view, also_letters, False
 
 
-def shown(queue: QueueState[Any], families: Sequence[str]) -> Steps[list[Address]]:
+def shown(queue: QueueName, families: Sequence[str]) -> Steps[list[Address]]:
     """The dead-letter and expiry queues among those of these queues that a name shows now."""
     return _shown(queue, families, (yield from called(queue.keys.namespace, queue.name, families)))
 
 
-def _shown(queue: QueueState[Any], families: Sequence[str], given: Sequence[Address]) -> list[Address]:
+def _shown(queue: QueueName, families: Sequence[str], given: Sequence[Address]) -> list[Address]:
     family = queue.keys.family
     # "DLQ.all" also means the dead letters of "all", and may be given to those of others as well.
     own = [Address(family, queue.part)] if queue.part != "live" and family in families else []
@@ -106,7 +106,7 @@ def _shown(queue: QueueState[Any], families: Sequence[str], given: Sequence[Addr
     return list(dict.fromkeys([*own, *(address for address in given if address.part in wanted)]))
 
 
-def noted_name(queue: QueueState[Any]) -> Steps[tuple[bool, bool]]:
+def noted_name(queue: QueueName) -> Steps[tuple[bool, bool]]:
     """Whether policies ever gave the name to dead letters, and whether it is then also a queue's."""
     noted = bool((yield calls.is_alias(queue.keys.namespace, queue.name)))
     return noted, noted and queue.part == "live" and (yield from in_use(queue.keys))

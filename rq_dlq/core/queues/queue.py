@@ -2,59 +2,78 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from rq_dlq.core.queues.blocked import Blocked
-from rq_dlq.core.queues.observers import Observers
+from rq_dlq.core.queues.client import Client
 from rq_dlq.core.queues.view_state import Seen
 from rq_dlq.core.steps.indeterminate import Claims, Settlements
-from rq_dlq.core.steps.senders import Senders
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.counted import Counted
-from rq_dlq.values.failure import Cause
-from rq_dlq.values.fingerprint import chosen
 from rq_dlq.values.names import Address, Naming
 from rq_dlq.values.signature import BODIES, Signature, of_bodies
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.steps.call import Part, Place
-    from rq_dlq.core.steps.confirm import Confirm
     from rq_dlq.policy import Entry, RedeliveryPolicy
-    from rq_dlq.values.codec import Codec, Ids
+    from rq_dlq.values.codec import Codec
     from rq_dlq.values.key import Of
     from rq_dlq.values.masks import Masks
     from rq_dlq.values.signature import Taken
 
 T = TypeVar("T")
-logger = logging.getLogger("rq_dlq")
 
 
 @dataclass
-class QueueState(Generic[T]):
-    """The state of a queue object, shared by both colours.
+class QueueName:
+    """The name of a queue object, and what it meant when a verb last asked (`core/queues/names.py`).
+
+    What needs no more than the name receives this: it knows nothing of bodies, settings and the broker.
 
     Attributes:
         part: live, or the dead-letter or expiry queue of the same family.
+        opened: whether the queue was opened.
+        opening: the word for that; deleting the queue ends it.
+        view: the name is only one that policies gave to the dead letters or the expired messages of other
+            queues.
+        also_letters: it is such a name, and also a queue's.
+    """
+
+    name: str
+    keys: QueueKeys
+    part: Part
+    naming: Naming = field(default_factory=Naming, kw_only=True)
+    opened: bool = field(default=False, kw_only=True)
+    opening: str = field(default="", kw_only=True)
+    view: bool = field(default=False, kw_only=True)
+    also_letters: bool = field(default=False, kw_only=True)
+
+    @property
+    def shows_letters(self) -> bool:
+        """Whether dead letters of other queues are under its name."""
+        return self.view or self.also_letters
+
+
+@dataclass
+class QueueState(QueueName, Generic[T]):
+    """The state of a queue object, shared by both colours: its name, its settings, and its broker's client.
+
+    Attributes:
+        codec: of the bodies.
+        lease: milliseconds that a delivery is held.
+        redelivery: the policy for a queue that has none in Redis.
         declared: the policies that the program declares in code, which are written to Redis; None: no
             policies.
         given: the same as the program passed them, to make the queue object again elsewhere.
         consumer: the process that claims, as a JSON text.
-        opened: whether the queue was opened.
-        opening: the word for that; deleting the queue ends it.
+        client: what all queue objects of its broker share.
         limited: a send was told that the queue has a `max_length`, which has a verb of its own.
-        senders: the senders of its broker.
-        blocked: ids that dead letters have, for which its broker has already warned.
         indeterminate_claims: claims whose outcome is unknown; the next claim resumes one.
         indeterminate: settlements whose outcome is unknown.
-        view: the name is only one that policies gave to the dead letters or the expired messages of other
-            queues, when a verb last asked (`names.behind`).
-        also_letters: it is such a name, and also a queue's.
         members: the queues whose dead letters the name has shown so far, by their names and parts.
         seen: the members that have dead letters, as last read.
         viewed: this is such a member; its tokens name its family.
@@ -62,35 +81,21 @@ class QueueState(Generic[T]):
         said: whether sent messages had a key, or a dependency.
         counted: the errors that count against a dependency.
         tended: a worker extends the leases of claimed messages, so no extension may make one end sooner.
-        confirm: the replicas that must confirm a send; None: no confirmation.
-        fingerprint: names the kind of an exception, as the user sees it.
-        version: the program's version, which its failures have; empty: none.
-        observers: the observers of its broker.
         masks: conditions on its messages, and counts by a header, see the text that these leave visible;
             None: all of it.
         carries_at: by the server's clock, when its claims carry parts of gathers again: they may not now.
     """
 
-    name: str
-    keys: QueueKeys
-    part: Part
     codec: Codec[T]
     lease: int
     redelivery: RedeliveryPolicy
     declared: Entry | None
     given: Mapping[str, Any]
     consumer: str
-    ids: Ids
-    naming: Naming = field(default_factory=Naming)
-    opened: bool = False
-    opening: str = ""
+    client: Client = field(default_factory=Client)
     limited: bool = False
-    senders: Senders = field(default_factory=Senders)
-    blocked: Blocked = field(default_factory=Blocked)
     indeterminate_claims: Claims = field(default_factory=Claims)
     indeterminate: Settlements = field(default_factory=Settlements)
-    view: bool = False
-    also_letters: bool = False
     members: dict[Address, QueueState[T]] = field(default_factory=dict[Address, "QueueState[T]"])
     seen: Seen = field(default_factory=Seen)
     viewed: bool = False
@@ -98,34 +103,11 @@ class QueueState(Generic[T]):
     said: set[Of] = field(default_factory=set["Of"])
     counted: Counted = field(default_factory=Counted)
     tended: bool = False
-    confirm: Confirm | None = None
-    fingerprint: Callable[[BaseException], str | None] | None = None
-    version: str = ""
-    observers: Observers = field(default_factory=Observers)
     masks: Masks | None = None
     carries_at: int = 0
 
     def __post_init__(self) -> None:
         self.policy = encode_policy(self.redelivery.as_wire())
-
-    @property
-    def shows_letters(self) -> bool:
-        """Whether dead letters of other queues are under its name."""
-        return self.view or self.also_letters
-
-    def cause(self, error: BaseException | str | None, values: Iterable[str] = ()) -> Cause:
-        """The cause of a failure; `values` are texts from the failing messages."""
-        cause = replace(Cause.of(error, values), version=self.version)
-        if self.fingerprint is None or not isinstance(error, BaseException):
-            return cause
-        try:
-            kind = self.fingerprint(error)
-        except Exception:
-            logger.exception(
-                "%s: the broker's fingerprint failed, so this failure has the usual one", self.name
-            )
-            return cause
-        return cause if kind is None else replace(cause, fingerprint=chosen(str(kind)))
 
     def member(self, address: Address) -> QueueState[T]:
         """The member of a view at this address."""
@@ -149,20 +131,20 @@ class QueueState(Generic[T]):
 def taken_of(queue: QueueState[Any]) -> Taken:
     """The part that the program takes of the queue: its tasks, or bodies of its type."""
     codec = queue.codec
-    return queue.takes or {BODIES: of_bodies(codec.type, codec.max_bytes, queue.version)}
+    return queue.takes or {BODIES: of_bodies(codec.type, codec.max_bytes, queue.client.version)}
 
 
-def forget(queue: QueueState[Any]) -> None:
+def forget(queue: QueueName) -> None:
     """Have the queue opened again by its next verb, since it was deleted, or may have been."""
     queue.opened = queue.view = False
 
 
-def place_of(queue: QueueState[Any]) -> Place:
+def place_of(queue: QueueName) -> Place:
     """The state of a queue's messages that can be claimed."""
     return "ready" if queue.part == "live" else queue.part
 
 
-def places_of(queue: QueueState[Any]) -> list[Place]:
+def places_of(queue: QueueName) -> list[Place]:
     """The states in which a queue's messages wait."""
     return ["ready", "scheduled"] if queue.part == "live" else [queue.part]
 
@@ -189,7 +171,7 @@ def check_limit(limit: int | None, *, optional: bool = True) -> None:
         raise InvalidInput(f"limit {limit!r}: use a whole number of messages, 0 or more")
 
 
-def only_live(queue: QueueState[Any], verb: str) -> None:
+def only_live(queue: QueueName, verb: str) -> None:
     """Refuse a verb that does not apply to a dead-letter or expiry queue, or a view.
 
     Raises:
@@ -204,7 +186,7 @@ def only_live(queue: QueueState[Any], verb: str) -> None:
     only_own(queue, verb)
 
 
-def only_own(queue: QueueState[Any], verb: str) -> None:
+def only_own(queue: QueueName, verb: str) -> None:
     """Refuse a verb that does not apply to the dead-letter or expiry queue of one queue.
 
     Raises:

@@ -28,14 +28,14 @@ that was given once look for dead letters forever, in at most a thousand other q
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rq_dlq.core.queues import calls
 from rq_dlq.core.steps.step import Batch, Steps
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName
 
 
 LETTERS = "+"  # the mark of an opening: policies gave the name to dead letters, and claims search for these
@@ -48,7 +48,7 @@ class Opened(NamedTuple):
     new: bool
 
 
-def register(queue: QueueState[Any]) -> Steps[bool]:
+def register(queue: QueueName) -> Steps[bool]:
     """Open a queue and list its name before the map is read, so that a later change of the map finds it.
 
     Returns:

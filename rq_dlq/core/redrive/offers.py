@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.pages.calls import Page
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.redrive.calls import Offered
     from rq_dlq.core.redrive.record import Redrive
     from rq_dlq.core.redrive.terms import Terms
@@ -40,7 +40,7 @@ START = -1  # no position: the verb replies the current one, and notes that its 
 TOLD = 10  # seconds of edits after which the caller reports that it is active
 
 
-def check_reach(sources: Sequence[QueueState[Any]], target: QueueState[Any]) -> Steps[None]:
+def check_reach(sources: Sequence[QueueName], target: QueueName) -> Steps[None]:
     """Check that one step reaches both queues; nothing is done.
 
     Raises:

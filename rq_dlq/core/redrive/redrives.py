@@ -26,7 +26,7 @@ from rq_dlq.values.failure import Cause
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.redrive.calls import Steering, Stepped, Undone
     from rq_dlq.core.redrive.record import Redrive
 
@@ -94,7 +94,7 @@ def go_on(keys: QueueKeys, limit: int) -> Steps[int]:
     return moved
 
 
-def steer(queue: QueueState[Any], redrive: Redrive, verb: Steering, by: str | None = None) -> Steps[Redrive]:
+def steer(queue: QueueName, redrive: Redrive, verb: Steering, by: str | None = None) -> Steps[Redrive]:
     """Pause, resume or cancel a redrive.
 
     Raises:
@@ -113,7 +113,7 @@ def steer(queue: QueueState[Any], redrive: Redrive, verb: Steering, by: str | No
     return found  # type: ignore[no-any-return]
 
 
-def undo(queue: QueueState[Any], redrive: Redrive, by: str | None = None) -> Steps[Redrive]:
+def undo(queue: QueueName, redrive: Redrive, by: str | None = None) -> Steps[Redrive]:
     """End a redrive, and take back its unclaimed messages.
 
     Raises:
@@ -142,7 +142,7 @@ def jobs(queue: QueueState[Any]) -> Steps[list[Redrive]]:
     return behind(queue, _jobs)
 
 
-def _jobs(members: Sequence[QueueState[Any]]) -> Steps[list[Redrive]]:
+def _jobs(members: Sequence[QueueName]) -> Steps[list[Redrive]]:
     found: list[Redrive] = []
     for keys in {member.keys: None for member in members}:
         ids: list[str] = yield calls.jobs(keys)
@@ -163,7 +163,7 @@ def find(queue: QueueState[Any], job: str) -> Steps[list[Redrive]]:
     return behind(queue, partial(_find, queue, job))
 
 
-def _find(queue: QueueState[Any], job: str, members: Sequence[QueueState[Any]]) -> Steps[list[Redrive]]:
+def _find(queue: QueueName, job: str, members: Sequence[QueueName]) -> Steps[list[Redrive]]:
     places = {member.keys: None for member in members}
     records: list[Redrive | None] = yield Batch([calls.record(keys, job) for keys in places])
     found = [one for one in records if one is not None]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.choosing.choice import Choice
     from rq_dlq.core.choosing.rows import Found
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.redrive.record import Asked
     from rq_dlq.core.redrive.terms import Terms
     from rq_dlq.core.steps.call import Place
@@ -187,7 +187,7 @@ class _Listing:
         return found, (yield from self._leased.end())
 
 
-def _now_and_user(queue: QueueState[Any], planned: Sequence[_Part]) -> Steps[tuple[int, str, list[Redrive]]]:
+def _now_and_user(queue: QueueName, planned: Sequence[_Part]) -> Steps[tuple[int, str, list[Redrive]]]:
     """The server's clock, the Redis user, and the redrives that have carried out the plan before."""
     asks = [calls.job_of(part.keys, part.mark) for part in planned]
     (now, _), user, *jobs = yield Batch(
@@ -219,9 +219,7 @@ def _by_plan(asked: Asked, planned: Planned | None, later: int, *, first: bool) 
     return msgspec.structs.replace(asked, **numbers)
 
 
-def _start_all(
-    queue: QueueState[Any], starts: Sequence[Steps[Redrive]], by: str | None
-) -> Steps[list[Redrive]]:
+def _start_all(queue: QueueName, starts: Sequence[Steps[Redrive]], by: str | None) -> Steps[list[Redrive]]:
     """Start the redrives of a view; if one fails, cancel those before it, which have moved nothing yet."""
     started: list[Redrive] = []
     try:
@@ -243,7 +241,7 @@ def _start_all(
     return started
 
 
-def _places(queue: QueueState[Any], choice: Choice) -> list[str]:
+def _places(queue: QueueName, choice: Choice) -> list[str]:
     return [place for place in choice.places_in(queue) if place in PLACES]
 
 

@@ -16,7 +16,7 @@ from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS, NO_JSON, Codec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName
     from rq_dlq.core.results.calls import Found
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.errors import End
@@ -66,13 +66,13 @@ def results_of(
     return results
 
 
-def find(queue: QueueState[Any], meant: calls.Meant) -> Steps[Found]:
+def find(queue: QueueName, meant: calls.Meant) -> Steps[Found]:
     """The end of a message."""
     (found,) = yield calls.result(queue.keys, [meant])
     return cast("Found", found)
 
 
-def value_of(queue: QueueState[Any], message_id: str, found: Found, codec: Codec[Any] | None = None) -> Any:
+def value_of(queue: QueueName, message_id: str, found: Found, codec: Codec[Any] | None = None) -> Any:
     """The result.
 
     Args:

@@ -34,7 +34,7 @@ from rq_dlq.values.key import given_of
 from rq_dlq.values.names import check_id
 
 if TYPE_CHECKING:
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.sending.packing import SendOptions
     from rq_dlq.core.steps.call import Argument, Call
 
@@ -148,7 +148,7 @@ def declare(queue: QueueState[Any], wanted: Mapping[str, Record]) -> Steps[None]
             )
 
 
-def remove(queue: QueueState[Any], name: str, by: str | None = None) -> Steps[bool]:
+def remove(queue: QueueName, name: str, by: str | None = None) -> Steps[bool]:
     """Remove a schedule; whether there was one.
 
     Raises:
@@ -162,7 +162,7 @@ def remove(queue: QueueState[Any], name: str, by: str | None = None) -> Steps[bo
     return False
 
 
-def set_paused(queue: QueueState[Any], name: str, *, paused: bool, by: str | None = None) -> Steps[bool]:
+def set_paused(queue: QueueName, name: str, *, paused: bool, by: str | None = None) -> Steps[bool]:
     """Pause a schedule, or resume it with the next tick from now; whether that changed anything.
 
     Raises:

@@ -36,8 +36,10 @@ def answer(
     if known:
         for n, place in known.items():
             sent[n] = SentBefore(ids[n], place.known, place.birth)
-        queue.blocked.warn(queue.name, [ids[n] for n, place in known.items() if place.known == "dead"])
-        queue.blocked.warn_of_keys(queue.name, [ids[n] for n, place in known.items() if place.other_key])
+        queue.client.blocked.warn(queue.name, [ids[n] for n, place in known.items() if place.known == "dead"])
+        queue.client.blocked.warn_of_keys(
+            queue.name, [ids[n] for n, place in known.items() if place.other_key]
+        )
     return sent
 
 

@@ -23,10 +23,10 @@ _HEEDS: Final[Mapping[Of, tuple[str, str, str]]] = {
 
 def warn_if_ignored(queue: QueueState[Any], said: Collection[Of]) -> Steps[None]:
     """Look, when a message with a key or a dependency is first sent, whether the queue heeds it."""
-    new: list[Of] = [of for of in said if (queue.name, of) not in queue.blocked.looked_at]
+    new: list[Of] = [of for of in said if (queue.name, of) not in queue.client.blocked.looked_at]
     if not new:
         return
-    queue.blocked.looked_at.update((queue.name, of) for of in new)
+    queue.client.blocked.looked_at.update((queue.name, of) for of in new)
     heeded = yield calls.heeded(queue.keys)
     for of in sorted(set(new) - heeded):
         what, setting, option = _HEEDS[of]

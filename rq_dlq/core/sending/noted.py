@@ -44,7 +44,7 @@ def send_noted(
         enter = calls.send_limited if queue.limited else calls.send
         call = enter(sender, delay=delay, ttl=ttl, items=items, opening=queue.opening)
         taken: calls.Taken | None
-        (taken,), why = yield from taken_in(queue.confirm, queue.keys, [call])
+        (taken,), why = yield from taken_in(queue.client.confirm, queue.keys, [call])
         if taken is None:
             yield from open_again(queue, "send to")  # it was deleted
         elif taken.refused is Word.LIMITED:

@@ -72,7 +72,7 @@ def packer(queue: QueueState[T], options: SendOptions) -> Callable[[T], bytes]:
 def packed(queue: QueueState[T], body: T, message_id: str | None, options: SendOptions) -> tuple[str, bytes]:
     """The id of a message, drawn if None is given, and its payload."""
     if message_id is None:
-        message_id = next(queue.ids.drawn())
+        message_id = next(queue.client.ids.drawn())
     else:
         check_id(message_id)
     pack = queue.codec.packer(  # not by `packer`: one call less for each send

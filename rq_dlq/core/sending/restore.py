@@ -39,7 +39,7 @@ def _put(queue: QueueState[Any], rows: Sequence[Row], act: str) -> Steps[list[st
     items = [cell for row in rows for cell in (row.id, row.record, row.state, row.history)]
     while True:
         known: list[int] | None = yield from senders.once(
-            queue.senders, queue.keys, calls.restore, items=items, opening=queue.opening, act=act
+            queue.client.senders, queue.keys, calls.restore, items=items, opening=queue.opening, act=act
         )
         if known is not None:
             return [rows[n].id for n in known]

@@ -92,9 +92,9 @@ def send_one(queue: QueueState[T], body: T, message_id: str | None, options: Sen
         Unconfirmed: too few replicas have it.
         KnownId: `new` was passed, and the queue already has the id.
     """
-    if not queue.observers:
+    if not queue.client.observers:
         return _send_one(queue, body, message_id, options)
-    known_id = next(queue.ids.drawn()) if message_id is None else message_id
+    known_id = next(queue.client.ids.drawn()) if message_id is None else message_id
     sending = Sending(queue.name, known_id, options.headers)
     return observed(queue, sending, options, partial(_send_one, queue, body, known_id))
 
@@ -103,7 +103,7 @@ def observed(
     queue: QueueState[Any], sending: Sending, options: SendOptions, send: Callable[[SendOptions], Steps[R]]
 ) -> Steps[R]:
     """Send as the observers see it, with the headers that they give to the messages."""
-    with queue.observers.sending(sending):
+    with queue.client.observers.sending(sending):
         sent = yield from send(options.carrying(sending.carried))
         each = [sent] if isinstance(sent, Sent) else cast("list[Sent]", sent)
         sending.count = sum(one.new is not False for one in each)
@@ -123,16 +123,16 @@ def _send_one(  # noqa: C901 - a helper would add a frame to each send
     taken: sending_calls.Taken | None = None
     why = ""
     while True:
-        sender = queue.senders.lend(queue.keys)
+        sender = queue.client.senders.lend(queue.keys)
         enter = sending_calls.send_limited if queue.limited else sending_calls.send
         call = enter(sender, delay=options.delay, ttl=options.ttl, items=item, opening=queue.opening)
-        if queue.confirm is None:
+        if queue.client.confirm is None:
             taken = yield call
         else:
-            (taken,), why = yield from taken_in(queue.confirm, queue.keys, [call])
+            (taken,), why = yield from taken_in(queue.client.confirm, queue.keys, [call])
         if sender.number == 1:
             yield from answered([sender])
-        queue.senders.take_back(sender)
+        queue.client.senders.take_back(sender)
         if taken is not None:
             break
         yield from open_again(queue, "send to")  # it was deleted
@@ -175,7 +175,8 @@ def _put(queue: QueueState[Any], chunks: Sequence[Sequence[Argument]], options: 
     # One sender each, since they may arrive out of order.
     firsts = accumulate((len(items) // 2 for items in chunks), initial=0)
     left = [
-        (queue.senders.lend(queue.keys), first, items) for first, items in zip(firsts, chunks, strict=False)
+        (queue.client.senders.lend(queue.keys), first, items)
+        for first, items in zip(firsts, chunks, strict=False)
     ]
     births = [0] * sum(len(items) // 2 for items in chunks)
     known, why = dict[int, sending_calls.Place](), ""
@@ -187,12 +188,12 @@ def _put(queue: QueueState[Any], chunks: Sequence[Sequence[Argument]], options: 
             enter(sender, delay=options.delay, ttl=options.ttl, items=items, opening=queue.opening)
             for sender, _, items in left
         ]
-        replies, problem = yield from taken_in(queue.confirm, queue.keys, calls)
+        replies, problem = yield from taken_in(queue.client.confirm, queue.keys, calls)
         why = why or problem
         yield from answered([sender for sender, _, _ in left])
         gone: list[tuple[int, Sequence[Argument]]] = []
         for (sender, first, items), taken in zip(left, replies, strict=True):
-            queue.senders.take_back(sender)
+            queue.client.senders.take_back(sender)
             if taken is None or taken.refused is Word.LIMITED:
                 queue.limited = queue.limited or taken is not None
                 gone.append((first, items))
@@ -205,7 +206,7 @@ def _put(queue: QueueState[Any], chunks: Sequence[Sequence[Argument]], options: 
             known.update((first + n, place) for n, place in taken.known.items())
         if not gone:
             return _Put(births, known, why, refused)
-        left = [(queue.senders.lend(queue.keys), first, items) for first, items in gone]
+        left = [(queue.client.senders.lend(queue.keys), first, items) for first, items in gone]
         if None in replies:
             yield from open_again(queue, "send to")
 
@@ -229,7 +230,7 @@ def send(
         KnownId: `new` was passed, and the queue already has some of the ids; those after this round trip were
             not sent.
     """
-    if not queue.observers:
+    if not queue.client.observers:
         return _send(queue, bodies, with_result, options)
     sending = Sending(queue.name, None, options.headers)
     return observed(queue, sending, options, partial(_send, queue, bodies, with_result))

@@ -56,7 +56,7 @@ def _items(
     size = 0
     pack, all_ask = packer(queue, options), asks_result(queue, options)
     queue.said |= options.said
-    drawn = queue.ids.drawn()
+    drawn = queue.client.ids.drawn()
     for body in islice(source, CHUNK):
         if isinstance(body, Message):
             own = own_options(body, options)  # pyright: ignore[reportUnknownArgumentType]

@@ -115,9 +115,9 @@ def send(
     Raises:
         InvalidInput: an argument is not valid, or the session sends too much.
     """
-    if not queue.observers:
+    if not queue.client.observers:
         return _stage(session, queue, body, message_id, options)
-    known_id = next(queue.ids.drawn()) if message_id is None else message_id
+    known_id = next(queue.client.ids.drawn()) if message_id is None else message_id
     sending = Sending(queue.name, known_id, options.headers, staged=True)
     return observed(queue, sending, options, partial(_stage, session, queue, body, known_id))
 
@@ -170,7 +170,9 @@ def commit(session: Session) -> Steps[int]:
     keys = next(iter(session.outgoing), session.queue.keys)
     ended: calls.Ended
     try:
-        (ended,), why = yield from taken_in(session.queue.confirm if session.sent else None, keys, [call])
+        (ended,), why = yield from taken_in(
+            session.queue.client.confirm if session.sent else None, keys, [call]
+        )
     except RqDlqError as error:
         session.indeterminate = call if before or is_indeterminate(error) else None
         raise
@@ -230,27 +232,27 @@ def _finish(session: Session, ended: calls.Ended) -> Steps[None]:
     session.clear()
     if sender:
         yield from answered([sender])
-        queue.senders.take_back(sender)
+        queue.client.senders.take_back(sender)
     for family, message_id in ended.blocked:
-        queue.blocked.warn(family, [message_id])
+        queue.client.blocked.warn(family, [message_id])
     for family, message_id in ended.other_keys:
-        queue.blocked.warn_of_keys(family, [message_id])
+        queue.client.blocked.warn_of_keys(family, [message_id])
     yield from staging.move_all(shares)
 
 
 def _note_acked(queue: QueueState[Any], deliveries: Sequence[Leased[Any]]) -> None:
     for delivery in deliveries:
         delivery.outcome = "acked"
-    if queue.observers:
+    if queue.client.observers:
         held = [delivery._held for delivery in deliveries]
-        queue.observers.settled(queue.name, held, [Settlement(id, "acked") for id, _ in held])
+        queue.client.observers.settled(queue.name, held, [Settlement(id, "acked") for id, _ in held])
 
 
 def _ending(session: Session, shares: Sequence[calls.Share]) -> Call[calls.Ended]:
     """The one call that ends the session; one that only acks also runs when memory is full."""
     if len(shares) == 1 and not session.sent:
         return calls.ack_all(shares[0].keys, shares[0].held)
-    session.sender = session.queue.senders.lend(shares[0].keys)
+    session.sender = session.queue.client.senders.lend(shares[0].keys)
     return calls.commit(session.sender, shares, grace=GRACE, strict=session.strict)
 
 

@@ -14,7 +14,7 @@ from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.steps.call import Held
     from rq_dlq.values.leased import Leased
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def shares_of(
-    queue: QueueState[Any],
+    queue: QueueName,
     held: Iterable[Leased[Any]],
     outgoing: OfQueues,
     targets: Mapping[QueueKeys, QueueState[Any]],

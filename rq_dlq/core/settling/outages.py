@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rq_dlq.core.pages.calls import Page
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.steps.call import Held
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.settlement import Settlement
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rq_dlq")
 
 
-def log_opened(queue: QueueState[Any], settlements: Iterable[Settlement]) -> None:
+def log_opened(queue: QueueName, settlements: Iterable[Settlement]) -> None:
     """Log the dependencies that count as down since these failures."""
     for opened in {one.opened for one in settlements if one.opened}:
         logger.warning(
@@ -57,13 +57,18 @@ def note_uncounted(
     message without a dependency are none of the breaker's business.
     """
     kind = class_name(type(behind(error))) if isinstance(error, BaseException) else ""
-    if queue.part != "live" or queue.view or not held or not queue.blocked.may_be_uncounted(queue.name, kind):
+    if (
+        queue.part != "live"
+        or queue.view
+        or not held
+        or not queue.client.blocked.may_be_uncounted(queue.name, kind)
+    ):
         return
     page: Page = yield page_calls.browse(queue.keys, ids=[held[0][0]], wanted=RECORD)
     for row in page.rows():
         _, dependency = said(Received(row, queue.codec, queue.name))
         if dependency is not None:
-            queue.blocked.note_uncounted(queue.name, kind)
+            queue.client.blocked.note_uncounted(queue.name, kind)
             logger.warning(
                 "%s: %s did not count against %s, since Breaker(errors=...) does not include it. If it means "
                 "that %s is down, add it",

@@ -13,7 +13,7 @@ from rq_dlq.values.durations import shown
 from rq_dlq.values.settlement import Settlement
 
 if TYPE_CHECKING:
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.leased import Leased
 
@@ -21,7 +21,7 @@ logger = logging.getLogger("rq_dlq")
 MOST = 100  # characters
 
 
-def progress(queue: QueueState[Any], one: Leased[Any], part: float, text: str) -> Steps[None]:
+def progress(queue: QueueName, one: Leased[Any], part: float, text: str) -> Steps[None]:
     """Note the progress of a call. A refusal by the server is only logged.
 
     Raises:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rq_dlq._keys import QueueKeys
-    from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.steps.call import Call, Held
     from rq_dlq.values.failure import Cause
     from rq_dlq.values.leased import Leased
@@ -85,7 +85,11 @@ def nack(
     if isinstance(error, queue.redelivery.fatal):
         return (yield from poison(queue, held, error, values=values))
     after = None if delay is None else milliseconds(delay, name="delay")
-    cause, drawn, counts = queue.cause(error, values), seed(), charge and queue.counted.has(error)
+    cause, drawn, counts = (
+        queue.client.cause(queue.name, error, values),
+        seed(),
+        charge and queue.counted.has(error),
+    )
 
     def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
         nonlocal drawn
@@ -113,7 +117,7 @@ def poison(
     values: Iterable[str] = (),
 ) -> Steps[list[Settlement]]:
     """Poison: the messages die immediately; dead letters stay dead letters, as after a nack."""
-    cause = queue.cause(error, values)
+    cause = queue.client.cause(queue.name, error, values)
 
     def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
         return settling_calls.poison(
@@ -153,7 +157,7 @@ def pass_on(
     values: Iterable[str] = (),
 ) -> Steps[list[Settlement]]:
     """Pass on: the messages rest, untried, for another version of the program; see `calls.pass_on`."""
-    cause = queue.cause(error, values)
+    cause = queue.client.cause(queue.name, error, values)
     call = partial(settling_calls.pass_on, mark=mark, takers=takers, cause=cause, consumer=queue.consumer)
     return _settle(queue, held, call, error=error, cause=cause)
 
@@ -228,7 +232,7 @@ def _carry(queue: QueueState[Any], settlements: Iterable[Settlement]) -> Steps[N
         yield from carry_ended(queue, 0)
 
 
-def family_of(queue: QueueState[Any], token: str) -> QueueKeys:
+def family_of(queue: QueueName, token: str) -> QueueKeys:
     """The family of the messages that a token holds; a token of a view's member names it."""
     family = token.partition("@")[2]
     return replace(queue.keys, family=family) if family else queue.keys
@@ -241,7 +245,7 @@ def values_of(deliveries: Iterable[Leased[Any]]) -> Iterator[str]:
 
 
 def _by_family(
-    queue: QueueState[Any], held: Sequence[Held], size: int = CHUNK
+    queue: QueueName, held: Sequence[Held], size: int = CHUNK
 ) -> list[tuple[QueueKeys, Sequence[int]]]:
     """The positions of held messages, in chunks of one family each, of at most this size."""
     families: dict[QueueKeys, list[int]] = {}
@@ -278,8 +282,8 @@ def _settle(
             queue.indeterminate.note(asked, held, raised)
             raise
         queue.indeterminate.settle(asked, held)
-        if queue.observers:
-            queue.observers.settled(queue.name, held, settlements, error, cause)
+        if queue.client.observers:
+            queue.client.observers.settled(queue.name, held, settlements, error, cause)
         return settlements
     found: dict[int, Settlement] = {}
     for window in chunks(_by_family(queue, held, size), WINDOW if size == CHUNK else 1):
@@ -290,8 +294,8 @@ def _settle(
             if any(settlement.outcome in {"kept", "released"} for settlement in reply):
                 queue.seen.returned(held[numbers[0]][1].partition("@")[2])
     settlements = [found[n] for n in range(len(held))]
-    if queue.observers:
-        queue.observers.settled(queue.name, held, settlements, error, cause)
+    if queue.client.observers:
+        queue.client.observers.settled(queue.name, held, settlements, error, cause)
     return settlements
 
 

@@ -143,7 +143,7 @@ async def test_what_did_not_count_is_logged_once_a_class(broker: Any, caplog: An
         "a: an error in words",
         "a: shop.Closed",
     ]
-    assert queue._core.blocked.uncounted == {"a": {"KeyError", "", "shop.Closed"}}
+    assert queue._core.client.blocked.uncounted == {"a": {"KeyError", "", "shop.Closed"}}
 
 
 async def test_without_errors_nothing_is_left_out(broker: Any, caplog: Any) -> None:

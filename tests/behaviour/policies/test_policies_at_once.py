@@ -102,7 +102,7 @@ class Turns:
         self._told: list[list[Any]] = [[] for _ in clients]
         self._run = broker._connected()._perform
         self._clients = clients
-        broker._senders = Senders()  # as in each order: what was sent before is another program's
+        broker._client.senders = Senders()  # as in each order: what was sent before is another program's
         self._steps = [client.start(broker) for client in clients]
         self.pending = [next(steps) for steps in self._steps]
         self.going = list(range(len(clients)))

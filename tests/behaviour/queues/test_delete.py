@@ -150,7 +150,7 @@ async def test_who_opened_it_before_registers_it_again(
 async def test_what_was_not_told_of_the_deletion_sends_nothing(broker: Any, raw: Any) -> None:
     """It is told, opens the queue again, and repeats the call."""
     core = broker.queue("a")._core
-    sender, items = core.senders.lend(core.keys), ["id", core.codec.packer(4, {})("x")]
+    sender, items = core.client.senders.lend(core.keys), ["id", core.codec.packer(4, {})("x")]
     call = sending_calls.send(sender, delay=0, ttl=0, items=items, opening="of before")
     assert await broker._run(alone(call)) is None
     assert left_of(raw, "a") == set()
@@ -192,7 +192,7 @@ async def test_a_move_beside_a_deletion_loses_nothing(broker: Any) -> None:
     await other.send("y")
     verb = partial(transfer, place="ready", keep=False, by="me", cause=Cause.of("moved"))
     for opening, moved in (("of before", 0), (other._core.opening, 1)):
-        sender = queue._core.senders.lend(queue._core.keys)
+        sender = queue._core.client.senders.lend(queue._core.keys)
         assert await broker._run(alone(verb(sender, other._core.keys, ids=["x"], opening=opening))) == moved
         assert (await queue.stats()).ready == 1 - moved
 

@@ -258,7 +258,7 @@ class Trial:
         """Claim what a zombie held, which waits for its redelivery: it is to ack while somebody holds it."""
         self.queue.select(ids=zombie.held, places=["scheduled"]).prioritize(9)
         core, token = self.queue._core, f"instead-of-{zombie.name}"
-        now = choosing_calls.deliver_now(core.senders.lend(core.keys), ids=zombie.held)
+        now = choosing_calls.deliver_now(core.client.senders.lend(core.keys), ids=zombie.held)
         claim = claiming_calls.claim(
             core.keys, part="live", token=token, count=BATCH, lease=round(2_000 * WAKING), patience=0,
             consumer=core.consumer, seed=0.0, default_policy=core.policy,

@@ -136,7 +136,7 @@ def _lapse(shop: Shop) -> None:
 def _commit(shop: Shop) -> None:
     sent = session_calls.Outgoing(0, 0, packed(("new", 4)))
     keys = shop.queue._core.keys
-    sender = shop.queue._core.senders.lend(keys)
+    sender = shop.queue._core.client.senders.lend(keys)
     shop.run(session_calls.commit(sender, [session_calls.Share(keys, shop.pairs, [sent])]))
 
 
