@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rq_dlq.core.results import calls
-from rq_dlq.core.results.calls import End
+from rq_dlq.core.results.calls import ResultEnd
 from rq_dlq.core.steps.step import CHUNK, chunks
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable
 from rq_dlq.values.forks import this_process
@@ -31,7 +31,7 @@ class Place(NamedTuple):
         tell: the channel on which to notify the listener; empty: the listener polls soon anyway.
     """
 
-    future: Future[End]
+    future: Future[ResultEnd]
     starts: bool
     tell: str
 
@@ -40,7 +40,7 @@ class Place(NamedTuple):
 class _Message:
     keys: QueueKeys
     meant: Meant
-    callers: list[Future[End]] = field(default_factory=list["Future[End]"])
+    callers: list[Future[ResultEnd]] = field(default_factory=list["Future[ResultEnd]"])
     last: Found | BrokerUnavailable | BrokerRefused | None = (
         None  # the result of the last poll; None: there was no poll yet
     )
@@ -69,7 +69,7 @@ class Waiting:
         with self._lock:
             if self._process != this_process():  # a forked child has no waiting callers
                 self._forget()
-            future, of_id = Future[End](), self._messages.setdefault(keys.result(meant.id), {})
+            future, of_id = Future[ResultEnd](), self._messages.setdefault(keys.result(meant.id), {})
             message = of_id.setdefault(meant.birth, _Message(keys, meant))
             message.callers.append(future)
             starts, tell = not self._own, self._own if self._rests and len(message.callers) == 1 else ""
@@ -77,7 +77,7 @@ class Waiting:
             self._rests = self._rests and not tell
             return Place(future, starts, tell)
 
-    def remove(self, keys: QueueKeys, meant: Meant, future: Future[End]) -> Found | None:
+    def remove(self, keys: QueueKeys, meant: Meant, future: Future[ResultEnd]) -> Found | None:
         """Unregister a caller; returns the result of the last poll, None: there was no poll yet.
 
         Raises:
@@ -161,12 +161,12 @@ class Waiting:
                     continue
                 for (name, message), end in zip(part, found, strict=True):
                     message.last = end
-                    if isinstance(end, End):
+                    if isinstance(end, ResultEnd):
                         missed = missed or name not in begun
                         self._over(name, message, end)
         return missed
 
-    def _over(self, channel: str, message: _Message, end: End) -> None:
+    def _over(self, channel: str, message: _Message, end: ResultEnd) -> None:
         """Handle an end that a poll found."""
         with self._lock:
             if self._messages.get(channel, {}).get(message.meant.birth) is message:
@@ -174,7 +174,7 @@ class Waiting:
         _tell(message, end)
 
 
-def _tell(message: _Message, end: End) -> None:
+def _tell(message: _Message, end: ResultEnd) -> None:
     for future in message.callers:
         if future.set_running_or_notify_cancel():
             future.set_result(end)

@@ -1,4 +1,4 @@
-"""Errors for names from other queue libraries, with the advice to use ours."""
+"""Errors for names from other queue libraries, with the advice to use ours: for programs that change over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies as readable text, for the command line and the page."""
+"""Policies as readable text; `values/readable`, for messages and queues, stands below and knows no fields."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def _suspect(keys: QueueKeys, offset: Offset, messages: int) -> Steps[None]:
 
 def _fails_alone(keys: QueueKeys, offset: Offset) -> Steps[bool]:
     """Whether the only message of the batch has failed alone too often; if not, note that it begins alone."""
-    known: batch_calls.Progress = yield batch_calls.progress(keys, offset.query)
+    known: batch_calls.BatchProgress = yield batch_calls.progress(keys, offset.query)
     (token,) = offset.tokens(keys.family)
     (message_id,) = yield batch_calls.given_ids(keys, token)
     count, _, alone = known.alone.partition(" ")
@@ -137,7 +137,7 @@ def _kill(queue: QueueState[Any], offset: Offset, failures: int, most: int) -> S
     If too many have died, every second time is an error, so that the message is tried again in between.
     """
     keys, family = queue.keys, queue.keys.family
-    known: batch_calls.Progress = yield batch_calls.progress(keys, offset.query)
+    known: batch_calls.BatchProgress = yield batch_calls.progress(keys, offset.query)
     if known.poisoned >= most:
         if failures % 2:
             raise SinkFailed(family, most)

@@ -90,7 +90,9 @@ class Query:
         self._done: dict[str, int] = {}  # by queue, the last batch that this run has noted as done
         self._begun: dict[str, int] = {}  # by queue, the last batch that this run has planned
         self._is_new = False  # the next batch is not one of an earlier run, and not a half
-        self._to_ack: list[tuple[Offset, QueueKeys, batch_calls.Progress]] = []  # with the progress before
+        self._to_ack: list[
+            tuple[Offset, QueueKeys, batch_calls.BatchProgress]
+        ] = []  # with the progress before
         self._is_full = False  # more may be ready than the last batch took
         self._suspected: dict[str, int] = {}  # by queue, how many messages have one that makes batches fail
         self._ahead: list[ClaimedBatch] = []  # the next batches, if they are claimed already
@@ -147,7 +149,7 @@ class Query:
         found = zip(new, known, strict=True)
         yield from together([self._finish(start, *each) for each in found if each[0] in self.backlog.queues])
 
-    def _finish(self, start: Offset, family: str, known: batch_calls.Progress) -> Steps[None]:
+    def _finish(self, start: Offset, family: str, known: batch_calls.BatchProgress) -> Steps[None]:
         keys, batch = self.backlog.queues[family].keys, start.position(family).batch
         if known.done not in {batch - 1, batch}:
             self._lost(family, batch, known.done)
@@ -170,7 +172,7 @@ class Query:
         done, self._to_ack = self._to_ack, []
         yield from together([self._ack_batch(*each) for each in done])
 
-    def _ack_batch(self, done: Offset, keys: QueueKeys, known: batch_calls.Progress) -> Steps[None]:
+    def _ack_batch(self, done: Offset, keys: QueueKeys, known: batch_calls.BatchProgress) -> Steps[None]:
         batch, messages = done.position(keys.family).batch, done.position(keys.family).messages
         acked = yield from ack_batch(keys, done.tokens(keys.family), messages)
         if acked and known.poisoned:

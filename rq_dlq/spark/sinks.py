@@ -98,5 +98,5 @@ def check_held(df: DataFrame | Split, *, url: str | None = None, namespace: str 
 def is_whole(keys: QueueKeys, tokens: Sequence[str]) -> Steps[bool]:
     """Whether these claims of a query's batch hold all that it must hold, by its counters; False: unknown."""
     batch, *others = {token.partition("@")[0].rpartition(".")[0] for token in tokens}
-    known: batch_calls.Progress = yield batch_calls.progress(keys, batch.partition(".")[0])
+    known: batch_calls.BatchProgress = yield batch_calls.progress(keys, batch.partition(".")[0])
     return not others and 0 < known.held <= sum((yield from held_by(keys, tokens)))

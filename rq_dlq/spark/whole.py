@@ -36,7 +36,7 @@ def given_to(df: DataFrame, tokens: Sequence[str], url: str | None, namespace: s
         return 0
     broker = broker_at(resolve(url), namespace)
     queries = {(broker.queue(family)._core.keys, query_of(token) or "") for family, token in claims}
-    known: list[batch_calls.Progress]
+    known: list[batch_calls.BatchProgress]
     known = broker._run(broker._step(Batch([batch_calls.progress(*each) for each in queries])))
     if any(each.done is None for each in known):
         check_origin(broker, claims)

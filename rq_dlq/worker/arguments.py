@@ -1,4 +1,4 @@
-"""Checks the arguments of a worker."""
+"""Checks the arguments of a worker; each room checks its own, since the words of its errors are its own."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def schedule(name: str) -> Step:
     )
 
 
-def due(world: World) -> Call[schedule_calls.Due]:
+def due(world: World) -> Call[schedule_calls.DueSchedules]:
     """What is due, where one schedule is."""
     world.queue.run(schedule("every")(world))
     return schedule_calls.due(world.keys, limit=10)

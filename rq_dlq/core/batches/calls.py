@@ -124,7 +124,7 @@ def note_half(keys: QueueKeys, query: str, batch: int) -> Call[Noted | Word]:
     return note_batch(keys, query, field="half", batch=batch)
 
 
-class Progress(NamedTuple):
+class BatchProgress(NamedTuple):
     """The progress of a query.
 
     Attributes:
@@ -146,14 +146,14 @@ class Progress(NamedTuple):
     alone: str
 
 
-def progress(keys: QueueKeys, query: str) -> Command[Progress]:
+def progress(keys: QueueKeys, query: str) -> Command[BatchProgress]:
     """The progress of a query."""
-    return Command((b"HMGET", keys.stream(query), *Progress._fields), _read_progress)
+    return Command((b"HMGET", keys.stream(query), *BatchProgress._fields), _read_progress)
 
 
-def _read_progress(reply: Sequence[bytes | None]) -> Progress:
+def _read_progress(reply: Sequence[bytes | None]) -> BatchProgress:
     done, held, epoch, rows, poisoned, alone = reply
-    return Progress(
+    return BatchProgress(
         int(done) if done else None,
         int(held or 0),
         int(epoch or 0),

@@ -20,7 +20,7 @@ KEPT = 60_000  # milliseconds that a notice waits for its worker
 MOST = 1_000  # notices that wait for one
 
 
-class Found(NamedTuple):
+class CancelFound(NamedTuple):
     """The result of a cancel.
 
     Attributes:
@@ -43,7 +43,7 @@ class Notice(NamedTuple):
     held: Held
 
 
-def cancel(sender: Sender, *, id: str, act: str = "", birth: int = 0) -> Call[Found]:
+def cancel(sender: Sender, *, id: str, act: str = "", birth: int = 0) -> Call[CancelFound]:
     """Cancel a message.
 
     Args:
@@ -51,9 +51,9 @@ def cancel(sender: Sender, *, id: str, act: str = "", birth: int = 0) -> Call[Fo
         act: the entry for the audit (`who.act`); empty: no note.
     """
 
-    def read(reply: Any) -> Found:
+    def read(reply: Any) -> CancelFound:
         word, birth, token, holder = whole(reply, 4)
-        return Found(_OUTCOME[word], int(birth), token.decode(), holder.decode(errors="replace"))
+        return CancelFound(_OUTCOME[word], int(birth), token.decode(), holder.decode(errors="replace"))
 
     args: dict[str, Argument] = {"number": sender.number, "id": id, "act": act, "meant": birth}
     return Call("cancel", sender.keys, args, (), read)

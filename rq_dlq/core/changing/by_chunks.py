@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from rq_dlq.core.choosing.counting import Leased, count_leased
+from rq_dlq.core.choosing.counting import LeasedCount, count_leased
 from rq_dlq.core.choosing.reading import among, read
 from rq_dlq.core.choosing.rows import Found, following
 from rq_dlq.core.pages import calls as page_calls
@@ -66,7 +66,7 @@ def change(
     all_first = all_first or choice.limit is not None
 
     def begin(members: Sequence[QueueState[Any]]) -> Steps[Changed]:
-        leased, turns = Leased(members, choice), _in_turn(choice, places)
+        leased, turns = LeasedCount(members, choice), _in_turn(choice, places)
         reads = partial(read, members, choice, STATE if whole else NOTHING, but=but)
         early = [_begun(reads(only=some)) for some in turns]
         checks = [] if check is None else [check(members)]

@@ -27,7 +27,7 @@ class ChangedRange(NamedTuple):
     next: Position | None
 
 
-class End(NamedTuple):
+class PlanEnd(NamedTuple):
     """The end of a plan in a queue.
 
     Attributes:
@@ -109,20 +109,20 @@ def _read_range(reply: Any) -> ChangedRange:
     return ChangedRange(Changed(number, leased), more)
 
 
-def read_end(reply: Any) -> End:
+def read_end(reply: Any) -> PlanEnd:
     """The reply of the last call of a plan (lua/choice.lua)."""
     number, later, _, leased = reply
-    return End(number, int(later or 0), leased)
+    return PlanEnd(number, int(later or 0), leased)
 
 
-def register(sender: Sender) -> Command[End | None]:
+def register(sender: Sender) -> Command[PlanEnd | None]:
     """The end in the register of a plan; None: it is not done."""
     return Command((b"GET", sender.keys["sender"]), _read_register)
 
 
-def _read_register(reply: bytes | None) -> End | None:
+def _read_register(reply: bytes | None) -> PlanEnd | None:
     found = _ENDED.fullmatch(reply or b"")
-    return End(int(found[3]), int(found[1]), int(found[2])) if found else None
+    return PlanEnd(int(found[3]), int(found[1]), int(found[2])) if found else None
 
 
 def _read_changed(reply: Any) -> Changed:

@@ -55,8 +55,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from rq_dlq._keys import MoreKeys
 from rq_dlq.core.changing import calls
-from rq_dlq.core.changing.calls import End
-from rq_dlq.core.choosing.counting import Leased, rows_of
+from rq_dlq.core.changing.calls import PlanEnd
+from rq_dlq.core.choosing.counting import LeasedCount, rows_of
 from rq_dlq.core.choosing.cutoff import DIED, cutoff
 from rq_dlq.core.choosing.reading import among, read
 from rq_dlq.core.choosing.rows import following
@@ -167,7 +167,7 @@ def _plan(
     priority: int | None,
 ) -> Steps[Planned]:
     chosen = yield from now_of(members, choice)
-    leased = Leased(members, chosen)
+    leased = LeasedCount(members, chosen)
     ids: list[str] = []
     eligible = 0
     reading = read(members, chosen, NOTHING if priority is None else HEAD, places)
@@ -223,13 +223,13 @@ class Carrying:
         self._done[keys.family] = self._done.get(keys.family, 0) + changed
         return result
 
-    def end(self, keys: QueueKeys, later: int, leased: int) -> Steps[End]:
+    def end(self, keys: QueueKeys, later: int, leased: int) -> Steps[PlanEnd]:
         """Make the last call in a queue; the end that is noted there."""
         sender = self.sender(keys, f" {later} {leased}")
         try:
-            end: End = yield self.last(sender)._replace(reader=calls.read_end)
+            end: PlanEnd = yield self.last(sender)._replace(reader=calls.read_end)
         except BrokerRefused:  # the server is full: it is done, but a repetition cannot know that
-            return End(self._done.get(keys.family, 0), later, leased)
+            return PlanEnd(self._done.get(keys.family, 0), later, leased)
         return end
 
 
@@ -258,7 +258,7 @@ def _carry_out(
     carrying = Carrying(planned)
     asks = [calls.register(carrying.sender(keys)) for keys in families.values()]
     (now, _), *before = yield Batch([queue_calls.stats(queue.keys, queue.name), *asks])
-    ends: list[End] = [end for end in before if end is not None]
+    ends: list[PlanEnd] = [end for end in before if end is not None]
     if ends:
         return _told(planned, ends)
     planned.check_age(now)
@@ -270,7 +270,7 @@ def _carry_out(
     return _told(planned, ends)
 
 
-def _told(planned: Planned, ends: Sequence[End]) -> CarriedOut:
+def _told(planned: Planned, ends: Sequence[PlanEnd]) -> CarriedOut:
     """The answer; each of several queues has noted the last two numbers of all."""
     changed = sum(end.changed for end in ends)
     missing = planned.eligible - changed

@@ -38,7 +38,7 @@ def count_leased(members: Sequence[QueueState[Any]], choice: Choice) -> Steps[in
     return rows_of(leased_of(members, choice))
 
 
-class Leased:
+class LeasedCount:
     """Counts the leased messages of a choice while the waiting ones are read: `begin`, `found`, `end`.
 
     Those of a condition are read first, so that only they are remembered. Of ids, only those that were not

@@ -48,7 +48,7 @@ SOURCES = 100  # members that one claim takes dead letters from
 TIMES = 10_000  # times of death that it compares
 
 
-class Share(NamedTuple):
+class MemberShare(NamedTuple):
     """The share of one member in a claim.
 
     Attributes:
@@ -256,7 +256,7 @@ def _note(seen: Seen, address: Address, oldest: float | None) -> None:
         seen.oldest[address] = oldest
 
 
-def _shares(queue: QueueState[Any], count: int) -> Steps[list[Share]]:
+def _shares(queue: QueueState[Any], count: int) -> Steps[list[MemberShare]]:
     """The members that have the `count` oldest dead letters, or at least the first hundred of them.
 
     The remembered times may be out of date, since others also claim. So they are read again before any dead
@@ -287,6 +287,6 @@ def _shares(queue: QueueState[Any], count: int) -> Steps[list[Share]]:
     return []
 
 
-def _share(address: Address, count: int, times: Sequence[float], *, full: bool) -> Share:
+def _share(address: Address, count: int, times: Sequence[float], *, full: bool) -> MemberShare:
     left = times[count:] or (times[-1:] if full else [])
-    return Share(address, count, left[0] if left else None)
+    return MemberShare(address, count, left[0] if left else None)

@@ -33,7 +33,7 @@ class Refused(NamedTuple):
     numbers: Sequence[int]
 
 
-class Cancelled(NamedTuple):
+class CancelledGather(NamedTuple):
     """How many messages were cancelled, and how many were left; true if any was cancelled."""
 
     cancelled: int
@@ -143,15 +143,15 @@ def carry_gather(
 
 def cancel_gather(
     keys: QueueKeys, gather: str, *, left: int, limit: int = CARRIED, act: str = ""
-) -> Call[Cancelled]:
+) -> Call[CancelledGather]:
     """Cancel the children that wait in a queue, or `then`. Reads as how many, and how many were left.
 
     Args:
         left: how many were left before, since they are leased.
     """
 
-    def read(reply: Any) -> Cancelled:
-        return Cancelled(*map(int, whole(reply, 2)))
+    def read(reply: Any) -> CancelledGather:
+        return CancelledGather(*map(int, whole(reply, 2)))
 
     args: dict[str, Argument] = {"gather": gather, "from": left, "limit": limit, "act": act}
     return Call("cancel_gather", keys, args, (), read)

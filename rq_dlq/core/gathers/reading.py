@@ -75,7 +75,7 @@ def _add(
 
 
 def _with_value(queue: QueueName, child: GatheredChild, end: Found) -> GatheredChild:
-    if isinstance(end, result_calls.End) and end.word == "acked" and not end.rest:
+    if isinstance(end, result_calls.ResultEnd) and end.word == "acked" and not end.rest:
         return child  # it was acked without a result
     try:
         return replace(child, value=value_of(queue, child.id, end))

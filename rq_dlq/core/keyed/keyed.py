@@ -77,12 +77,12 @@ def of_key(queue: QueueState[Any], key: str) -> Steps[KeyStats]:
         InvalidInput: the queue is a dead-letter or expiry queue.
     """
     packed(key)
+    return behind(queue, lambda _: _of_key(queue, key))
 
-    def begin(_: object) -> Steps[KeyStats]:
-        only_live(queue, "look for keys of")
-        return _of_lane(queue, lane_of(key), key)
 
-    return behind(queue, begin)
+def _of_key(queue: QueueState[Any], key: str) -> Steps[KeyStats]:
+    only_live(queue, "look for keys of")
+    return (yield from _of_lane(queue, lane_of(key), key))
 
 
 def _all(queue: QueueName) -> Steps[list[int]]:

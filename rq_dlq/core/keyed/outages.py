@@ -1,4 +1,4 @@
-"""The dependencies of a queue's messages."""
+"""The dependencies of a queue; `core/settling/outages` tells what counts, `policy/outage` has simulations."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from rq_dlq.core.processes.processes import takers
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.names import behind
 from rq_dlq.core.results import calls as result_calls
-from rq_dlq.core.results.calls import End, Meant
+from rq_dlq.core.results.calls import Meant, ResultEnd
 from rq_dlq.core.steps.driving import unrepeated
 from rq_dlq.core.steps.step import Batch, NodeUnavailable
 from rq_dlq.errors import BrokerRefused, UnprocessableMessage
@@ -145,7 +145,7 @@ def _present(queue: QueueState[Any], page: Page, row: Row) -> Steps[Explanation]
     return _explained(queue, row, settings, now, counts, rest=rest)
 
 
-def _ended(keys: QueueKeys, meant: Meant) -> Steps[End | None]:
+def _ended(keys: QueueKeys, meant: Meant) -> Steps[ResultEnd | None]:
     """The end of a message that is not here; None: nothing remembers it.
 
     This is known from its result, from the newest part of the outcome history, or from the ids of acked
@@ -158,13 +158,13 @@ def _ended(keys: QueueKeys, meant: Meant) -> Steps[End | None]:
             calls.newest(keys, limit=REMEMBERED),
         ]
     )
-    if isinstance(result, End):
+    if isinstance(result, ResultEnd):
         return result
     for outcome in (read_outcome(keys.family, entry) for entry in reversed(events)):
         if outcome.id == meant.id and outcome.event in ENDS and meant.birth in {0, outcome.birth}:
-            return End(outcome.event, outcome.birth or 0, round(outcome.at.timestamp() * 1000), b"")
+            return ResultEnd(outcome.event, outcome.birth or 0, round(outcome.at.timestamp() * 1000), b"")
     if acked is not None and acked >= meant.birth >> NUMBER_BITS:
-        return End("acked", meant.birth, acked, b"")
+        return ResultEnd("acked", meant.birth, acked, b"")
     return None
 
 

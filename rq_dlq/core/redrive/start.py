@@ -11,7 +11,7 @@ import msgspec
 
 from rq_dlq.core.changing.plans import Planned, new_mark, now_of
 from rq_dlq.core.changing.targets import check_target, open_target
-from rq_dlq.core.choosing.counting import Leased, rows_of
+from rq_dlq.core.choosing.counting import LeasedCount, rows_of
 from rq_dlq.core.choosing.reading import among, read
 from rq_dlq.core.choosing.rows import following
 from rq_dlq.core.queues import calls as queue_calls
@@ -55,7 +55,7 @@ def _plan(
     reading = read(shown_queues, chosen, editor.wanted, PLACES)
     ids: list[str] = []
     eligible = expired = 0
-    in_work = Leased(shown_queues, chosen, PLACES)
+    in_work = LeasedCount(shown_queues, chosen, PLACES)
     (now, *_), _, page = yield from beside(_now_and_user(queue, ()), in_work.begin(), following(reading))
     while page is not None:
         in_work.found(page)
@@ -160,7 +160,7 @@ class _Listing:
         parts: Mapping[tuple[QueueKeys, str], _Part],
         planned: Planned | None,
     ) -> None:
-        self._leased = Leased(members, choice, PLACES)
+        self._leased = LeasedCount(members, choice, PLACES)
         self._reading = read(members, choice, NOTHING, PLACES)
         self._parts = parts
         self._planned = planned

@@ -28,7 +28,7 @@ class Meant(NamedTuple):
     birth: int = 0
 
 
-class End(NamedTuple):
+class ResultEnd(NamedTuple):
     """The end of a message (lua/results.lua, keep).
 
     Attributes:
@@ -44,7 +44,7 @@ class End(NamedTuple):
     rest: bytes
 
 
-Found: TypeAlias = End | Word
+Found: TypeAlias = ResultEnd | Word
 """The end of a message; or it has none: PENDING: it is in the queue; UNASKED: and its result was not
 asked for; UNKNOWN."""
 _UNENDED: Final = one_of(Word.PENDING, Word.UNASKED, Word.UNKNOWN)
@@ -62,15 +62,15 @@ def result(keys: QueueKeys, meant: Sequence[Meant]) -> Call[list[Found]]:
     return Call("result", keys, {}, [cell for one in meant for cell in one], read_each)
 
 
-def _kept(ended: bytes, birth: int) -> End:
+def _kept(ended: bytes, birth: int) -> ResultEnd:
     word, at, rest = _parts(ended)
-    return End(word, birth, at, rest)
+    return ResultEnd(word, birth, at, rest)
 
 
-def published(ended: bytes) -> End:
+def published(ended: bytes) -> ResultEnd:
     """An end as it is published: with the birth of its send; by version 0.1.0 with the time in its place."""
     word, birth, rest = _parts(ended)
-    return End(word, birth if birth > _LATEST else 0, 0, rest)
+    return ResultEnd(word, birth if birth > _LATEST else 0, 0, rest)
 
 
 def _parts(ended: bytes) -> tuple[str, int, bytes]:

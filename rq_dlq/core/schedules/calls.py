@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 _WRITTEN: Final = one_of(Word.DONE, Word.OUTDATED, Word.EARLY, Word.FULL, Word.DELETED)
 
 
-class Due(NamedTuple):
+class DueSchedules(NamedTuple):
     """The server's clock, and the names and records of the schedules that are due."""
 
     now: int
     rows: Sequence[tuple[str, bytes]]
 
 
-def due(keys: QueueKeys, *, limit: int) -> Call[Due]:
+def due(keys: QueueKeys, *, limit: int) -> Call[DueSchedules]:
     """The schedules of a queue that are due; with a limit of 0 only the clock."""
     return Call("due", keys, {"limit": limit}, (), _read_due)
 
 
-def _read_due(reply: Any) -> Due:
+def _read_due(reply: Any) -> DueSchedules:
     now, *cells = whole(reply, 1, and_each=2)
-    return Due(now, [(cells[i].decode(), cells[i + 1]) for i in range(0, len(cells), 2)])
+    return DueSchedules(now, [(cells[i].decode(), cells[i + 1]) for i in range(0, len(cells), 2)])
 
 
 def schedule(

@@ -2,6 +2,8 @@
 
 Finding it costs a few plain reads per queue, whatever it holds; a verb runs only if something is due.
 Any number of processes may do this concurrently: each call takes the work that is left when it runs.
+`upkeep` has the steps, and `watched` what is due; `maintain` does them on request for one queue. Rounds are
+for many queues, and run in two kinds of processes, `worker/upkeep` and `worker/maintenance`.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from rq_dlq import (
     Sent,
 )
 from rq_dlq.core.results import results
-from rq_dlq.core.results.calls import End, Meant
+from rq_dlq.core.results.calls import Meant, ResultEnd
 from tests.forked import ForkedProcesses
 from tests.proofs.reliability.findings import audited, wrong
 from tests.proofs.reliability.journal import Journal
@@ -130,7 +130,7 @@ def _ended(queue: Queue[Any], message: str) -> float:
     """When a message ended, seconds; for ever from now, if that cannot be read."""
     with suppress(BrokerUnavailable, BrokerRefused):
         end = queue._run(results.find(queue._core, Meant(message)))
-        if isinstance(end, End):
+        if isinstance(end, ResultEnd):
             return end.at / 1000
     return float("inf")
 
