@@ -29,6 +29,9 @@ _REFUSES = frozenset({"OOM", "NOREPLICAS", "MISCONF", "READONLY"})
 logger = logging.getLogger("rq_dlq")
 
 
+_said: set[str] = set()
+
+
 def for_server(verbs: Verbs, version: tuple[int, ...]) -> Verbs:
     """The verbs for a server of this version."""
     if not isinstance(verbs, Joined):
@@ -36,8 +39,15 @@ def for_server(verbs: Verbs, version: tuple[int, ...]) -> Verbs:
     fit = verbs.for_server(version)
     if fit.form == "functions":
         return Functions(fit)
-    logger.info("the broker runs %s", how(fit))
+    _say(fit)
     return fit
+
+
+def _say(verbs: Verbs) -> None:
+    """Log how the verbs run, once in a process: a worker has a broker of each colour."""
+    if (text := how(verbs)) not in _said:
+        _said.add(text)
+        logger.info("the broker runs %s", text)
 
 
 def how(verbs: Verbs) -> str:
@@ -79,7 +89,6 @@ class Functions:
         self.reason = ""
         self._ways = [verbs.as_form(form) for form in _WAYS]
         self._way, self._until = self.first, 0.0
-        self._told = False
 
     def __getitem__(self, name: str) -> Verb:
         if self._way and self.clock() >= self._until:
@@ -116,7 +125,7 @@ class Functions:
         if self._way <= way:
             self._way, self._until = way + 1, self.clock() + AGAIN
             self.reason = self.reason or str(reply)
-            self._tell()
+            _say(self)
         return True
 
     def _is_refused(self, reply: Exception, command: Sequence[Any], verb: str) -> bool:
@@ -127,11 +136,6 @@ class Functions:
             return "unknown command" in text
         asked, code = self._ways[0][verb], code_of(reply)
         return code in _REFUSES and (asked.reads or (asked.drains and code == "OOM"))
-
-    def _tell(self) -> None:
-        if not self._told:
-            self._told = True
-            logger.info("the broker runs %s", how(self))
 
 
 def runs_otherwise(verbs: Verbs, reply: object, command: Sequence[Any]) -> bool:

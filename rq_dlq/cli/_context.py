@@ -102,15 +102,25 @@ class Failure(click.ClickException):
         click.echo(f"{error} {visible(self.message)}{more}", file=file, err=True, color=self.show_color)
 
 
+def typed(ctx: click.Context, line: str) -> str:
+    """A command as the user of this program types it: `manage.py rq_dlq` needs no MODULE:BROKER."""
+    root = ctx.find_root()
+    if "worker" not in (root.default_map or {}):
+        return line
+    for app in (" MODULE:BROKER", " shop:broker"):
+        line = line.replace(app, "")
+    return line.replace("rq-dlq", root.info_name or "")
+
+
 class Answering(click.Command):
     """A command that suggests its option for one of another tool. Its help ends with an example."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the example."""
-        _, _, words = ctx.command_path.partition(" ")
+        words = ctx.command_path.removeprefix(ctx.find_root().info_name or "").strip()
         line = " ".join(filter(None, ("rq-dlq", words, EXAMPLES.get(words))))
         with formatter.section("Example"):
-            formatter.write(f"{' ' * formatter.current_indent}{line}\n")  # unwrapped, for copying
+            formatter.write(f"{' ' * formatter.current_indent}{typed(ctx, line)}\n")  # unwrapped, for copying
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options."""
@@ -156,7 +166,7 @@ class Group(Answering, click.Group):
             usual = COMMANDS.get(self.name if ctx.parent and self.name else "rq-dlq", {}).get(name)
             ours = usual or next((f"{ctx.command_path} {command}" for command in closest), None)
             if ours is not None:
-                ctx.fail(f"No such command {name!r}: it is `{ours}`.")
+                ctx.fail(f"No such command {name!r}: it is `{typed(ctx, ours)}`.")
         return super().resolve_command(ctx, args)
 
 

@@ -17,7 +17,7 @@ import click
 
 from rq_dlq.cli import _reports
 from rq_dlq.cli._app import agree, load
-from rq_dlq.cli._context import Command, Context, pass_context
+from rq_dlq.cli._context import Command, Context, pass_context, typed
 from rq_dlq.cli._health import health_options, metrics_of
 from rq_dlq.cli._logs import log_times
 from rq_dlq.cli._options import import_timeout_option, log_format_option
@@ -72,7 +72,8 @@ def ls(context: Context) -> None:
     """List the worker processes, with their queues, start times, held messages and counts."""
     broker, output = context.broker, context.output
     rows = [_reports.worker_row(worker, table=output.format == "table") for worker in broker.workers()]
-    none = "no worker has reported lately: `rq-dlq worker MODULE:BROKER` starts one"
+    start = typed(click.get_current_context(), "rq-dlq worker MODULE:BROKER")
+    none = f"no worker has reported lately: `{start}` starts one"
     output.rows(rows, _reports.WORKERS, none)
     if output.format == "table":
         output.say(_reports.maintained_by(broker._run(maintainers(broker.settings.namespace))))
@@ -88,6 +89,22 @@ class _Worker(Command):
         if args[:1] == ["ls"]:
             return ls.make_context(f"{info_name} ls", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """The words after the command."""
+        return [typed(ctx, f" {piece}").strip() for piece in super().collect_usage_pieces(ctx)]
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what it does."""
+        whole = self.help or ""
+        parts = whole.split("\n\n")
+        if typed(ctx, whole) != whole:  # there is no MODULE:BROKER
+            parts = [part for part in parts if not part.strip().startswith("MODULE:BROKER")]
+        self.help = typed(ctx, "\n\n".join(parts))
+        try:
+            super().format_help_text(ctx, formatter)
+        finally:
+            self.help = whole
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the arguments. Errors say what to pass; those of click would not."""

@@ -15,7 +15,6 @@ from rq_dlq.outbox.ledger import AT_ONCE, DatabaseUnavailable, Ledger
 from rq_dlq.outbox.noted import Noted, Waiting
 from rq_dlq.outbox.row import Options, row_of
 from rq_dlq.values.names import check_name
-from rq_dlq.values.sent import Unsent
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -49,17 +48,18 @@ class Outbox:
                 sends the message.
 
         Returns:
-            The id that the message will have; its `new` is None.
+            The id that the message will have; its `new` is None. With `result=True` it has `result`, as after
+            `Queue.send`.
 
         Raises:
             InvalidInput: an argument is not valid, or the body cannot be encoded; nothing was written.
         """
-        row = row_of(self.broker, queue, body, options)
+        row, sent = row_of(self.broker, queue, body, options)
         OutboxRow.objects.using(self._using).create(
             outbox=self.name, queue=row.queue, message=row.id, payload=row.payload, size=len(row.payload),
             delay=row.delay, ttl=row.ttl,
         )  # fmt: skip
-        return Unsent(row.id)
+        return sent
 
     def with_ledger(self, work: Callable[[Ledger], Any]) -> None:
         """For the relay: connect to the database, and do this."""

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
+from rq_dlq.asyncio.queue import Queue
+from rq_dlq.asyncio.results import SentForResult as Awaited
 from rq_dlq.client.arguments import work_of
+from rq_dlq.client.results import SentForResult
 from rq_dlq.core.queues.queue import only_own
 from rq_dlq.core.sending.packing import Link, asks_result, packed
 from rq_dlq.core.sending.send import send_options
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.observer import Sending
+from rq_dlq.values.sent import Unsent
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from rq_dlq.client.base import BrokerBase
     from rq_dlq.values.durations import Duration
+    from rq_dlq.values.sent import Sent
 
 
 class Common(TypedDict, total=False):
@@ -59,8 +64,8 @@ class OutboxRow:
     ttl: int
 
 
-def row_of(broker: BrokerBase, target: Any, body: Any, options: Options) -> OutboxRow:
-    """The row of a message; whatever `Queue.send` refuses is refused here.
+def row_of(broker: BrokerBase, target: Any, body: Any, options: Options) -> tuple[OutboxRow, Sent]:
+    """The row of a message, and what its send returns; whatever `Queue.send` refuses is refused here.
 
     Raises:
         InvalidInput: an argument is not valid, or the body cannot be encoded.
@@ -74,7 +79,16 @@ def row_of(broker: BrokerBase, target: Any, body: Any, options: Options) -> Outb
     with queue.client.observers.sending(sending):
         _, payload = packed(queue, link.body, message_id, given.carrying(sending.carried))
         sending.count = 1
-    return OutboxRow(queue.name, message_id, payload, given.delay, given.ttl)
+    row = OutboxRow(queue.name, message_id, payload, given.delay, given.ttl)
+    return row, _with_result(target, Unsent(message_id)) if given.result else Unsent(message_id)
+
+
+def _with_result(target: Any, sent: Sent) -> Sent:
+    """The id with a method that gets the result, in the colour of the queue or the task."""
+    of_task = getattr(target, "_function", None)
+    queue, codec = (target, None) if of_task is None else (target._queue, of_task.returned)
+    made: Any = Awaited if isinstance(queue, Queue) else SentForResult
+    return cast("Sent", made(sent, queue, codec))
 
 
 def _link_of(broker: BrokerBase, target: Any, body: Any, options: Options) -> Link:

@@ -38,7 +38,6 @@ from rq_dlq.outbox.noted import Noted, Waiting
 from rq_dlq.outbox.row import Options, row_of
 from rq_dlq.values.durations import shown
 from rq_dlq.values.names import check_name
-from rq_dlq.values.sent import Unsent
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
@@ -149,7 +148,8 @@ class Outbox:
                 the message. One that has expired by then is sent, and expires at once.
 
         Returns:
-            The id that the message will have; its `new` is None.
+            The id that the message will have; its `new` is None. With `result=True` it has `result`, as after
+            `Queue.send`.
 
         Raises:
             InvalidInput: an argument is not valid, or the body cannot be encoded; nothing was written.
@@ -163,7 +163,7 @@ class Outbox:
             ...     outbox.send(connection, mails, {"to": "anna"}, id="mail-2", delay="10m")
             'mail-2'
         """
-        row = row_of(self.broker, queue, body, options)
+        row, sent = row_of(self.broker, queue, body, options)
         values = {**asdict(row), "outbox": self.name, "size": len(row.payload)}
         add: Any = getattr(session, "add", None)
         if isinstance(session, Connection):
@@ -172,7 +172,7 @@ class Outbox:
             add(_Row(values))
         else:
             raise InvalidInput(f"{shown(session)}: pass a Session, an AsyncSession or a Connection")
-        return Unsent(row.id)
+        return sent
 
     def with_ledger(self, work: Callable[[Ledger], Any]) -> None:
         """For the relay: connect to the database, and do this."""

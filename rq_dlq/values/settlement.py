@@ -54,6 +54,12 @@ _made_of: Callable[[tuple[Any, ...]], Settlement] = partial(tuple.__new__, Settl
 _AS_USUAL = [repeat(one) for one in Settlement("", "acked")[2:]]  # the other fields, at their defaults
 
 
-def settled_alike(ids: Iterable[str], outcome: Fate) -> list[Settlement]:
+class Alike(list[Settlement]):
+    """Settlements that tell nothing but their outcome, which they share."""
+
+    __slots__ = ()
+
+
+def settled_alike(ids: Iterable[str], outcome: Fate) -> Alike:
     """Settlements of many messages with the same outcome, made without Python code for each."""
-    return [*map(_made_of, zip(ids, repeat(outcome), *_AS_USUAL))]
+    return Alike(map(_made_of, zip(ids, repeat(outcome), *_AS_USUAL)))

@@ -48,6 +48,17 @@ def test_a_wrong_setting_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> 
     assert "did you mean 'url'?" in capsys.readouterr().err
 
 
+def test_advice_is_what_is_typed(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, line in (
+        (("ls",), "it is `manage.py rq_dlq queue ls`."),
+        (("start",), "it is `manage.py rq_dlq worker`."),
+        (("worker", "ls"), "no worker has reported lately: `manage.py rq_dlq worker` starts one"),
+    ):
+        with override_settings(RQ_DLQ={"url": url}), pytest.raises(SystemExit):
+            call_command("rq_dlq", *words)
+        assert line in " ".join(capsys.readouterr().err.split())
+
+
 def manage(url: str, tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run `manage.py` as a program, in another directory than its own."""
     environment = {
@@ -76,4 +87,9 @@ def test_a_worker_needs_no_app_and_has_processes(url: str, tmp_path: Path) -> No
         assert "1 failed" in ran.stderr
         assert broker.queue("mails").stats().scheduled == 1
     told = manage(url, tmp_path, "rq_dlq", "worker", "--help")
+    assert "Usage: manage.py rq_dlq worker [OPTIONS]\n" in told.stdout
+    assert "`manage.py rq_dlq worker ls` lists the worker processes" in told.stdout
+    assert "  manage.py rq_dlq worker --processes 4\n" in told.stdout
+    assert "MODULE:BROKER" not in told.stdout
+    assert "rq-dlq" not in told.stdout
     assert (told.returncode, "--processes" in told.stdout, "--max-memory" in told.stdout) == (0, True, True)

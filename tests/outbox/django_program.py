@@ -95,6 +95,10 @@ def main() -> None:
             an_hour_passes(raw)
             steps += 1
     print("in order", came + taken(queue) == [*range(40)], steps > 3)
+    asks = outbox.send(queue, 1, result=True)
+    Relay(outbox, burst=True).run()
+    queue.claim()[0].ack(result="done")
+    print("result", asks.result())
     broker.close()
 
 

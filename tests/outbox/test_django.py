@@ -16,6 +16,7 @@ SAYS = [
     "refused in the transaction",
     "came [1, 3] 2 0 1",
     "in order True True",
+    "result done",
 ]
 
 

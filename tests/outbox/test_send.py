@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 import rq_dlq
 import rq_dlq.asyncio
-from rq_dlq import InvalidInput, Observer, PerKey, Sending
+from rq_dlq import InvalidInput, Observer, PerKey, ResultUnavailable, Sending
 from rq_dlq.errors import ConfigurationError, InvalidMessage, MessageTooLarge
 from rq_dlq.outbox import Outbox
 from rq_dlq.values.failure import moment
@@ -53,6 +53,42 @@ def test_a_queue_that_keeps_results_keeps_those_of_its_first_messages(
     relayed(outbox)
     queue.claim()[0].ack(result="done")
     assert queue.result("1") == "done"
+
+
+def test_what_asks_for_its_result_gets_it(sync_broker: rq_dlq.Broker, sqlite: Database) -> None:
+    engine, queue = sqlite.engine(), sync_broker.queue("a")
+    kept = sync_broker.queue("kept", results="1h")
+    outbox = Outbox(sync_broker, engine)
+
+    @sync_broker.task(queue=kept)
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    with engine.begin() as connection:
+        asks = outbox.send(connection, queue, 1, result=True)
+        calls = outbox.send(connection, add, (1, 2))
+        plain = outbox.send(connection, queue, 2)
+    assert (asks.new, calls.new) == (None, None)
+    with pytest.raises(ResultUnavailable):
+        asks.result()
+    relayed(outbox)
+    for delivery in queue.claim(2):
+        delivery.ack(result="done" if delivery.id == asks else None)
+    kept.claim()[0].ack(result=3)
+    assert (asks.result(), calls.result()) == ("done", 3)
+    with pytest.raises(InvalidInput, match="was sent without result=True"):
+        plain.result()
+
+
+async def test_an_awaiting_broker_awaits_the_result(
+    async_broker: rq_dlq.asyncio.Broker, sqlite: Database
+) -> None:
+    engine, queue = sqlite.engine(), async_broker.queue("a")
+    outbox = Outbox(async_broker, engine)
+    with engine.begin() as connection:
+        sent = outbox.send(connection, queue, 1, result=True)
+    with pytest.raises(ResultUnavailable):
+        await sent.result()
 
 
 async def test_an_async_session_writes_without_await(sync_broker: rq_dlq.Broker, database: Database) -> None:

@@ -41,15 +41,19 @@ def look(keys: QueueKeys, limit: int) -> Steps[int]:
     return looked
 
 
-def carry_ended(queue: QueueState[Any], now: int) -> Steps[None]:
-    """Carry the parts whose children have all ended, as a claim has told; no error stops the claim.
+def carry_ended(queue: QueueState[Any], now: int | None) -> Steps[None]:
+    """Carry the parts whose children have all ended, as a claim or a settlement has told; it raises no error.
 
     Args:
-        now: the server's clock. A process that may not write to the queue of a `then` leaves it to others.
+        now: of a claim: the server's clock. Claims are told as long as a part is there, so a process that may
+            not write to the queue of a `then` leaves it to others for a while. None: of a settlement, which
+            is told once of a part, and always tries.
     """
-    if now < queue.carries_at:
+    if now is not None and now < queue.carries_at:
         return
-    if not (yield from _left_to_others(queue, unrepeated(_carry_ended(queue.keys)))):
+    if (yield from _left_to_others(queue, unrepeated(_carry_ended(queue.keys)))):
+        queue.carries_at = 0
+    elif now is not None:
         queue.carries_at = now + AGAIN
 
 

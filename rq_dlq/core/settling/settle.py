@@ -24,7 +24,7 @@ from rq_dlq.errors import (
 )
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.flags import check_flag
-from rq_dlq.values.settlement import Settlement
+from rq_dlq.values.settlement import Alike, Settlement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -54,9 +54,12 @@ def ack(
         queue, held, call if results else settling_calls.ack, CHUNK if is_small else CHUNK_BYTES // MOST
     )
     settlements = yield from settling
-    if any(map(_closed, settlements)):
-        yield from log_ended(queue, settlements)
-    yield from _carry(queue, settlements)
+    if type(settlements) is Alike:  # nearly always
+        return settlements
+    told = [one for one in settlements if one.closed or one.gathered]
+    if any(map(_closed, told)):
+        yield from log_ended(queue, told)
+    yield from _carry(queue, told)
     return settlements
 
 
@@ -229,7 +232,7 @@ def extend(queue: QueueState[Any], deliveries: Sequence[Leased[Any]], lease: int
 def _carry(queue: QueueState[Any], settlements: Iterable[Settlement]) -> Steps[None]:
     """Carry what all children of a gather have ended with, if a settlement tells so."""
     if any(map(_gathered, settlements)):
-        yield from carry_ended(queue, 0)
+        yield from carry_ended(queue, None)
 
 
 def family_of(queue: QueueName, token: str) -> QueueKeys:

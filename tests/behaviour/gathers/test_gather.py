@@ -25,7 +25,7 @@ from rq_dlq import (
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.acl import acl_line
 from rq_dlq._redis.roles import ROLES
-from tests.behaviour.faults import lose_replies
+from tests.behaviour.faults import lose_calls, lose_replies
 from tests.conftest import Clock
 from tests.servers import Server
 from tests.tables import each_row_afresh
@@ -343,6 +343,21 @@ async def test_a_reply_is_lost(verb: str, broker: Any) -> None:
     assert lost.runs > 1
     assert ends(await gathered(reports)) == {"one": "acked", "two": "acked"}
     assert [(await queue.stats()).totals["sent"] for queue in (render, reports)] == [2, 1]
+
+
+async def test_a_carrying_that_failed_stops_no_later_one(broker: Any) -> None:
+    """Each settlement that is told of a part carries it, without a claim or maintenance."""
+    render, reports = broker.queue("render"), broker.queue("reports")
+    for then in ("first", "second"):
+        async with broker.gather(then=(reports, then)) as gather:
+            await gather.send(render, "x")
+    one, other = await render.claim(2)
+    lost = await lose_calls(broker, "carry_gather", 99)
+    await one.ack()
+    assert (await reports.stats()).ready == 0
+    lost.left = 0
+    await other.ack()
+    assert (await reports.stats()).ready == 2
 
 
 async def test_results_that_were_dropped_say_so(broker: Any, clock: Clock) -> None:
