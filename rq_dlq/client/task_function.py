@@ -147,10 +147,11 @@ class TaskFunction:
             raise InvalidInput(
                 f"{shown(calls)} is not a list of calls: pass the arguments of each, as in [(7,), (8,)]"
             )
+        is_plain = self.said.keys() <= {*given}
         for call in calls:
             args, kwargs = arguments_of(call)
             body = self.body(args, kwargs)
-            if self.said.keys() <= {*given}:
+            if is_plain:
                 yield body
             else:
                 yield Message(body, **self._texts(args, kwargs, given))
