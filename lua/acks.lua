@@ -13,10 +13,12 @@
 --   of Redis more (19 in place of 12), a single send 2.5; in batches of 100 each takes 1.2 µs more a message. Off, it
 --   costs 0.3 µs a call (`python -m tests.benchmarks.dedup`).
 local SETTLED = Reply.SETTLED
+local UNIQUE = '\1' -- as in resend.lua
 local PLAIN = 75 -- bytes; a state with the field of a redrive (Redrive.bring_back) is longer, most others are not
 
 -- Remembers acked ids for the queue's dedup_window: a send under one of them is known (Acks.recall). It removes at most
--- twice as many past ids as it adds (I9), and the key expires when nothing was acked for that time (I13).
+-- twice as many past ids as it adds (I9), and the key expires when nothing was acked for that time (I13), or with the last
+-- of `remember_unique`.
 local function remember(q, ids, dedup_window)
   local window, rows, score = Values.span(dedup_window), {}, Values.digits(q.now)
   if not window then
@@ -26,7 +28,8 @@ local function remember(q, ids, dedup_window)
     rows[#rows + 1], rows[#rows + 2] = score, id
   end
   redis.call('ZADD', q.acked_ids, unpack(rows))
-  redis.call('PEXPIRE', q.acked_ids, window)
+  local last = redis.call('ZRANGE', q.acked_ids, -1, -1, 'WITHSCORES')[2]
+  redis.call('PEXPIRE', q.acked_ids, Values.digits(math.max(window, last - q.now)))
   local over = redis.call('ZRANGEBYSCORE', q.acked_ids, '-inf', q.now - window, 'LIMIT', 0, 2 * #ids)
   if #over > 0 then
     redis.call('ZREM', q.acked_ids, unpack(over))
@@ -42,16 +45,36 @@ function Acks.recall(q, ids, known, dedup_window)
   end
 end
 
--- Keeps the results of those messages whose results were asked for. Returns whether any message is of a gather, whose
--- states have that word, too.
+-- Remembers the ids of acked messages that stay known for longer (resend.lua), each until its own time.
+local function remember_unique(q, ids, texts, dedup_window)
+  local rows = {}
+  for n, id in ipairs(ids) do
+    local ends = tonumber(texts[n]:match(' unique=(%d+)') or nil)
+    if ends and ends > q.now then
+      rows[#rows + 1], rows[#rows + 2] = Values.digits(ends), UNIQUE .. id
+    end
+  end
+  if rows[1] then
+    redis.call('ZADD', q.acked_ids, unpack(rows))
+    local last = redis.call('ZRANGE', q.acked_ids, -1, -1, 'WITHSCORES')[2]
+    redis.call('PEXPIRE', q.acked_ids, Values.digits(math.max(Values.span(dedup_window) or 0, last - q.now)))
+  end
+  local over = not dedup_window and redis.call('ZRANGEBYSCORE', q.acked_ids, '-inf', q.now, 'LIMIT', 0, 2 * #ids) or {}
+  if over[1] then -- otherwise `remember` does it
+    redis.call('ZREM', q.acked_ids, unpack(over))
+  end
+end
+
+-- Keeps the results of those messages whose results were asked for. Returns whether any message is of a gather, is known
+-- after its ack, or gets one more run: the states of these have that word, too.
 local function keep_results(q, ids, texts, given)
-  local ended, ends, births, seen, at, start, gathered
+  local ended, ends, births, seen, at, start, linked
   for n = 1, #ids do
     if texts[n] ~= seen then -- most messages have the same state
       seen, at = texts[n], texts[n]:find(' result=', 1, true)
     end
     local birth = at and texts[n]:match('^ result=(%d*)', at)
-    gathered = gathered or birth and Gathers.of(texts[n])
+    linked = linked or birth and texts[n]:find(' [agu]%l+=', at)
     if birth and birth ~= '0' then -- otherwise no caller asked
       ended, ends, births = ended or {}, ends or {}, births or {}
       start = start or 'acked ' .. Values.digits(q.now) .. ' '
@@ -66,7 +89,7 @@ local function keep_results(q, ids, texts, given)
   if ended then
     Results.keep(q, ended, ends, births, redis.call('HMGET', q.settings, unpack(Results.SETTINGS)))
   end
-  return gathered
+  return linked
 end
 
 -- The heads of messages, for the outcome history.
@@ -91,11 +114,20 @@ function Acks.remove(q, ids, texts, given, most)
   end
   local heads = settings[1] and heads_of(q, ids, texts)
   -- first, so that a message that is gone has its result, and its end is known to its gather
-  local over = keep_results(q, ids, texts, given) and Gathers.note_acked(q, ids, texts)
-  local acked = Places.gone(q, ids, settings[3], gated, settings[2] and function()
+  local linked, over, others = keep_results(q, ids, texts, given), nil, ids
+  if linked then
+    over = Gathers.note_acked(q, ids, texts)
+    remember_unique(q, ids, texts, settings[2])
+    others = Again.put_back(q, ids, texts)
+  end
+  if others[1] then
+    Places.gone(q, others, settings[3], gated, settings[2] and function()
+      remember(q, ids, settings[2])
+    end)
+  elseif settings[2] then
     remember(q, ids, settings[2])
-  end)
-  redis.call('HINCRBY', q.counters, 'acked', Values.count(acked))
+  end
+  redis.call('HINCRBY', q.counters, 'acked', Values.count(#ids))
   if over then
     Gathers.forget_all(q, over)
   end

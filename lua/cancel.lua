@@ -126,6 +126,7 @@ function Verbs.cancel(q, ARGV)
   local token, consumer = held and state.token or '', held and Leases.holder(q, state.token) or ''
   local stays = held and Cancel.keep_call(q, id, token)
   Gathers.note_end(q, id, state.more, 'cancelled')
+  Again.forget(q, id, state.more)
   Places.drop(q, { id })
   if not held then
     local row = Order.member_of(id, head, state.due)

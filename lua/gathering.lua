@@ -45,14 +45,6 @@ function Gathering.close(q, gather)
   return Gathers.settle(q, gather, number)
 end
 
--- Notes that messages were sent, as `send` does. Returns the reply.
-local function noted(q, number, reply)
-  local more = Values.packed(reply[1], 7) .. ' '
-  more = reply[2] and more .. table.concat(reply, ' ', 2) .. ' ' or more
-  Register.note_done(q, number, reply[2] and (#reply - 1) / 2 or '0', more)
-  return reply
-end
-
 -- Adds the rows of a new gather, first: when `then` is not there, they are removed at the next look.
 local function begin(q, id, within)
   if redis.call('HEXISTS', q.messages, id) == 0 then -- otherwise the reply says that the id is known
@@ -79,7 +71,8 @@ function Verbs.open_gather(q, ARGV)
   if not reply then
     return is_wrong and Reply.WRONG_LANE or Reply.DELETED
   end
-  return noted(q, number, reply)
+  Send.note_done(q, number, reply)
+  return reply
 end
 
 -- The items whose messages cannot be children, by their numbers; nil: all can.
@@ -138,7 +131,8 @@ function Verbs.send_children(q, ARGV, there)
     rows[at - 7], rows[at - 6] = Gathers.adopted(q, gather, part, ARGV[at]), gather .. ' ' .. ARGV[at]
   end
   redis.call('ZADD', q.gathers, unpack(rows))
-  return noted(q, number, reply)
+  Send.note_done(q, number, reply)
+  return reply
 end
 
 -- Closes a gather: no more children follow, and `then` is due when all have ended. Returns the numbers of the queues whose

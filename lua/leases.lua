@@ -6,9 +6,9 @@
 local MOST = 1000 -- the most messages that a claim is given
 
 -- The verdict on a message that the caller's token does not hold. The state has the token that settled it, so that a call
--- whose reply was lost can be repeated (I12).
+-- whose reply was lost can be repeated (I12); after its ack, too, if it was put back (again.lua).
 function Leases.refusal(q, id, token, text)
-  if text and text:find(' -' .. token .. ' ', 1, true) then
+  if text and (text:find(' -' .. token .. ' ', 1, true) or (text .. ' '):find(' acked=' .. token .. ' ', 1, true)) then
     return Reply.SETTLED_BEFORE
   end
   return redis.call('HEXISTS', q.messages, id) == 1 and Reply.LOST or Reply.GONE

@@ -213,8 +213,8 @@ end
 --   job: the redrive that does it; nil: none. A field of the state names it until the message dies again, with the
 --   values that an undo needs:
 --     redrive=job/reason/death/charged/delay/deliveries[/expiry]
---   expires: when it expires; nil: never. record: replaces its own; nil: it stays as it was
-function Redrive.bring_back(q, id, state, head, source, row, by, cause, job, expires, record)
+--   expires: when it expires; nil: never. record: replaces its own; nil: it stays as it was. due: a time; nil: now
+function Redrive.bring_back(q, id, state, head, source, row, by, cause, job, expires, record, due)
   History.remember_expiry(q, id, state)
   History.remember(q, id, 'redriven', State.attempts(state), 0, by, cause) -- the first write that a full server refuses
   if state.part == 'dead' then
@@ -233,9 +233,9 @@ function Redrive.bring_back(q, id, state, head, source, row, by, cause, job, exp
     redis.call('HSET', q.messages, id, record)
   end
   Gathers.note_end(q, id, state.more, 'redriven') -- it is open again
-  state.part, state.reason, state.due = 'live', '', q.now
+  state.part, state.reason, state.due = 'live', '', due or q.now
   state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
-  Places.leave(q, id, source, row, Places.put(q, id, state, head))
+  Places.leave(q, id, source, row, Places.put(q, id, state, head, due and true))
   redis.call('HINCRBY', q.counters, 'redriven', 1)
   Outcomes.note(q, 'redriven', id, head, state, 0, { consumer = by })
 end

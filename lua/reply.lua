@@ -58,3 +58,10 @@ Reply.LEASED = 'leased'
 Reply.BATCH = 'batch' -- leased, by a batch of Spark
 Reply.PENDING = 'pending' -- one of these; its result was asked for
 Reply.UNASKED = 'unasked' -- one of these, or dead or expired; its result was not asked for
+
+-- What a send did to a message that the queue knows.
+Reply.REPLACED = 'replaced' -- it has the new body, headers, priority and time to live
+Reply.POSTPONED = 'postponed' -- and waits anew
+Reply.REDRIVEN = 'redriven'
+Reply.AGAIN = 'again' -- one more run of it follows
+Reply.OTHER_KEY = 'other_key' -- nothing, since it has another key or dependency

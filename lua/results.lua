@@ -54,7 +54,7 @@ end
 
 -- The outcome of a send, if it is kept, and its birth, 0: unknown. nil: there is none, or that of another send.
 --   ended, born: the rows of the id; since: what ended earlier is no longer kept
---   meant: the birth of the send; 0: the newest send of the id
+--   meant: the birth of the send; 0: the newest send of the id; -1: of several, the newest that has ended
 --   here: the birth of the message that the queue has under the id, nil: none; waits: it is neither dead nor expired
 local function own_end(ended, born, since, meant, here, waits)
   local at = ended and tonumber(ended:match('^%a+ (%d+) ') or nil)
@@ -62,6 +62,9 @@ local function own_end(ended, born, since, meant, here, waits)
     return nil
   end
   local birth = birth_of(ended, born)
+  if meant < 0 then
+    return ended, birth or 0
+  end
   local asked = meant > 0 and meant or here or birth or 0
   -- An outcome without a birth is that of no message that still waits, and of none that was sent later.
   local may_be = asked <= at * 4096 + 4095 and (not here or here == asked and not waits)
@@ -228,10 +231,10 @@ end
 --   asks: its result was asked for; here: the birth of the message that the queue has, if that is known
 local function without_end(q, id, text, meant, asks, here)
   if asks then
-    return (meant == 0 or meant == here) and Reply.PENDING or Reply.UNKNOWN
+    return (meant <= 0 or meant == here) and Reply.PENDING or Reply.UNKNOWN
   end
   local head = Record.head_of(q, id, text)
-  return head and (meant == 0 or meant == head.birth) and Reply.UNASKED or Reply.UNKNOWN
+  return head and (meant <= 0 or meant == head.birth) and Reply.UNASKED or Reply.UNKNOWN
 end
 
 -- Reads the outcomes of sends whose results were asked for. Returns each outcome and the birth of its send (0: unknown);

@@ -22,7 +22,7 @@ local function allowed_ttl(asked, allowed)
 end
 
 -- The delay and the time to live of messages, from now on, where there is a time (Send.add) or a default of the queue.
-local function spans(q, delay, ttl, allowed)
+function Send.spans(q, delay, ttl, allowed)
   if delay < 0 then
     delay = math.max(0, -delay - q.now)
   end
@@ -41,7 +41,7 @@ end
 -- Whether the result of a message is asked for by its sender.
 --   payload: as it was sent, with fields: its flags, then the length of its fields, which are in the order of their
 --   numbers
-local function asks_result(payload)
+function Send.asks_result(payload)
   local at, stop = 4, 4 + (payload:byte(2) or 0) * 256 + (payload:byte(3) or 0)
   while at < stop do
     local field, high, length = payload:byte(at, at + 2)
@@ -88,7 +88,7 @@ local function blocked_at(q, batch, id, lane)
 end
 
 -- The first of as many births as may be needed.
-local function first_birth(q, count)
+function Send.first_birth(q, count)
   local drawn = redis.pcall('HINCRBY', q.counters, 'birth', Values.count(count))
   local birth = type(drawn) == 'number' and drawn - count + 1 or 0 -- otherwise it is damaged
   if birth < q.now * 4096 then
@@ -140,7 +140,7 @@ local function pack(q, batch, ids, items, first, existing, ended)
       known = known or {}
       known[#known + 1] = n
     else
-      birth = birth or first_birth(q, #ids)
+      birth = birth or Send.first_birth(q, #ids)
       local payload, low = items[first + 2 * n - 1], birth % 256
       local flags = payload:byte(1)
       if low == 0 or flags % EXPIRES ~= priority then
@@ -148,7 +148,7 @@ local function pack(q, batch, ids, items, first, existing, ended)
         due, score, lead, order = common(q, birth, priority, delay)
       end
       local has_fields, last = flags % ABOVE >= FIELDS, string.char(low)
-      local asks = batch.all_asked or ended and ended[n] or has_fields and asks_result(payload)
+      local asks = batch.all_asked or ended and ended[n] or has_fields and Send.asks_result(payload)
       if has_fields and (payload:byte(4) or ABOVE) <= LAST then
         add_row(q, batch, id, payload, score, string.char(9 - priority) .. lead .. last .. id)
       else
@@ -221,7 +221,7 @@ function Send.add(q, items, first, last, delay, ttl, opening, lanes, over, gathe
     return nil
   end
   if set[1] or delay < 0 or ttl < 0 then
-    delay, ttl = spans(q, delay, ttl, set[1])
+    delay, ttl = Send.spans(q, delay, ttl, set[1])
   end
   local existing = redis.call('HMGET', q.messages, unpack(ids))
   local ended = set[7] and Results.recall(q, ids, existing, set[6])

@@ -62,7 +62,11 @@ local function settle(q, ARGV, first, act, finish)
     if not head then
       return later and LOST or GONE
     end
-    return act(id, State.parse(text, head.birth), head)
+    local state = State.parse(text, head.birth)
+    if state.more ~= '' then
+      Again.take_up(q, id, state, head)
+    end
+    return act(id, state, head)
   end)
   if #ids > 0 and finish then
     finish(q)

@@ -26,6 +26,7 @@ local function sweep_message(q, id, token, consumer, kind)
     return nil
   end
   state.token = '' -- its holder did not settle it, so a repeated call must not be told that it did
+  Again.take_up(q, id, state, head)
   local failure = { charge = true, consumer = consumer, error = q.lapse_error, of_batch = kind == 'batch' }
   if failure.of_batch or kind == 'worker' and state.lapsed == 0 then
     failure.charge, failure.delay, failure.forgiven = false, 0, true

@@ -127,7 +127,7 @@ NAMES = (
     "redrives", "redriving", "audit",
     "seats", "tended", "gates", "special", "strikes", "muted",
     "results", "result_times", "slots", "runs", "failures", "former_seats", "former_lanes",
-    "streams", "gathers",
+    "streams", "gathers", "again",
 )  # fmt: skip
 """The keys of a queue, in the order in which verbs take them."""
 STORED = {"seats": "seated", "former_seats": "seats", "former_lanes": "lanes"}

@@ -39,7 +39,7 @@ GONE = ("acked", "purged", "cancelled", "discarded", "moved")
 TOTALS = {
     "birth", "rate_until", "rate_spent", "sent", "nacked", "lapsed", "released", "passed_on", "redriven",
     "exhausted", "poison", "unprocessable", "expired", "put_off", "returned", "known", "reindexed", "mutes",
-    "results_dropped", *GONE,
+    "results_dropped", "again", "replaced", *GONE,
 }  # fmt: skip
 EXPIRES_ALONE = (
     *("wake", "alarm", "acked_ids", "cleared", "grouped", "reindexed", "tended", "strikes", "muted"),
@@ -49,6 +49,7 @@ WAITING = ("ready", "scheduled")
 HASHES = (
     *("messages", "states", "history", "claims", "counters", "settings", "schedules", "special"),
     "results",
+    "again",
 )
 SORTED = (
     *(*WAITING, "dead", "expired", "expiring", "leases", "committed", "ticks", "groups", "seats"),
@@ -311,10 +312,23 @@ def check_schedules(raw: Snapshot, keys: QueueKeys) -> None:
     assert raw.sorted(keys["ticks"]) == running, "schedules and ticks differ"
 
 
+def check_again(raw: Snapshot, keys: QueueKeys, states: Mapping[str, str]) -> None:
+    """One more run is asked for of leased messages alone, whose states say so in a way that an ack finds."""
+    asked = {key.decode() for key in raw.hash(keys["again"])}
+    said = {name for name, state in states.items() if " again=" in state}
+    assert asked == said, f"one more run of {asked}, and states of {said}"
+    for name, state in states.items():
+        words = [word.partition("=")[0] for word in state.split(" ")[STATE:]]
+        assert name not in said or state.startswith("live +"), f"{name} is not in work: {state}"
+        if {"again", "unique"} & {*words}:
+            assert "result" in words, f"no ack finds the words of {name}: {state}"
+
+
 def check_gathers(
     raw: Snapshot, keys: QueueKeys, messages: Mapping[str, bytes], states: Mapping[str, str]
 ) -> None:
     """Each row is of a gather that is there; each `then` that waits has one; an open child is there."""
+    check_again(raw, keys, states)
     rows = {name.decode(): score for name, score in raw.sorted(keys["gathers"]).items()}
     numbers = {name: score // 1 for name, score in rows.items() if score >= BLOCKED and " " not in name}
     assert len({*numbers.values()}) == len(numbers), f"two gathers have one number: {numbers}"

@@ -68,6 +68,17 @@ SAYS = {
         "order 2 is booked already",
         "booked: [1, 2]",
     ],
+    "18_known_ids.py": [
+        "20: new, sent",
+        "19: ready, replaced",
+        "indexing 19",
+        "18: leased, again",
+        "17: leased, again",
+        "indexing 17",
+        "None",
+        "ready",
+        "acked",
+    ],
     "11_sentry.py": [
         "reported: ConnectionError: the bank does not answer",
         "reported: ValueError: the amount is negative",

@@ -132,7 +132,7 @@ def test_a_redrive_waits_for_its_canary(broker: TestBroker) -> None:
 def test_each_test_has_an_empty_server(broker: TestBroker, test: int) -> None:
     """The objects of the program are the same, and what they remember of the last server does no harm."""
     assert broker.queues() == []
-    assert orders.send(test, id="the same", new=True) == "the same"
+    assert orders.send(test, id="the same", on_duplicate="raise") == "the same"
     assert [delivery.body for delivery in orders.claim(10)] == [test]
 
 

@@ -150,6 +150,7 @@ def _looking(keys: QueueKeys) -> Steps:
     yield looking_calls.newest(keys, limit=1)
     yield looking_calls.count(keys)
     yield looking_calls.acked_at(keys, ID)
+    yield looking_calls.unique_until(keys, ID)
     yield page_calls.rank(keys, "ready", 0)
     yield page_calls.size(keys, "ready")
     yield page_calls.position(keys, "ready", 0)
@@ -213,8 +214,8 @@ ROLES = {
             "producer",
             "sends (also in sessions, from Spark and by schedules), reads results, sees the counts of queues",
             (
-                *("send", "send_limited", "commit", "configure", "renumber", "commit_job", "move_staged"),
-                *("drop_staged", "stats", "result", *_SCHEDULES, *_GATHERS),
+                *("send", "send_limited", "resend", "commit", "configure", "renumber", "commit_job"),
+                *("move_staged", "drop_staged", "stats", "result", *_SCHEDULES, *_GATHERS),
             ),
             _sending,
         ),
@@ -222,16 +223,9 @@ ROLES = {
             "consumer",
             "claims messages and acks or nacks them (also as a worker), and sends in its sessions",
             (
-                *("claim", "ack", "ack_all", "nack", "poison", "release", "pass_on", "extend", "send"),
-                *(
-                    "send_limited",
-                    "progress",
-                    "ack_claim",
-                    "extend_claim",
-                    "divide_claim",
-                    "begin_batch",
-                    "note_batch",
-                ),
+                *("claim", "ack", "ack_all", "nack", "poison", "release", "pass_on", "extend"),
+                *("send", "send_limited", "resend"),
+                *("progress", "ack_claim", "extend_claim", "divide_claim", "begin_batch", "note_batch"),
                 *("configure", "renumber", "commit", "stats", "result", *_UPKEEP, *_GATHERS),
             ),
             _consuming,

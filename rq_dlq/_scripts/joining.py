@@ -20,9 +20,9 @@ MODULES = (
     *("clock", "bounds", "reply", "values", "record", "state", "order", "queue", "register", "history"),
     *("audit", "leases", "results", "gathers", "outcomes", "policy", "groups", "places", "lanes", "renumber"),
     *("rates", "seats", "probes", "gates", "signs", "breaker", "narrow", "tend", "redrive", "judge"),
-    *("upkeep", "choice", "transfer", "acks", "settle", "known", "length", "send", "choose", "deliver"),
-    *("claim", "session", "batches", "jobs", "schedules", "redrives", "offers", "operate", "cancel"),
-    *("restore", "browse", "reindex", "gathering", "settings"),
+    *("upkeep", "choice", "transfer", "known", "again", "acks", "settle", "length", "send", "resend"),
+    *("choose", "deliver", "claim", "session", "batches", "jobs", "schedules", "redrives", "offers"),
+    *("operate", "cancel", "restore", "browse", "reindex", "gathering", "settings"),
 )
 """The modules in the order in which they are joined: what a module reads while it is loaded precedes it."""
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.values.leased import Lease
     from rq_dlq.values.message import Message, Row
-    from rq_dlq.values.sent import Sent
+    from rq_dlq.values.sent import OnDuplicate, Sent
 
 T = TypeVar("T")
 
@@ -94,12 +94,13 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
         priority: int = DEFAULT_PRIORITY,
         headers: Mapping[str, str] | None = None,
         persistent: bool = True,
-        new: bool = False,
+        on_duplicate: OnDuplicate = "drop",
         key: str | None = None,
         dependency: str | None = None,
         result: bool = False,
         at: datetime | None = None,
         expires_at: datetime | None = None,
+        max_delay: Duration | None = None,
         **unknown: Never,
     ) -> Sent:
         """Send a message.
@@ -108,16 +109,21 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             body: the body, of the queue's type.
             id: the message's permanent id, at most 200 bytes; None: a new one is generated. If the queue
                 has a message with this id, in any state, acked it within its `dedup_window`, or keeps its
-                result, nothing is sent, and the return value says so. If that message is a dead letter, a
-                warning is logged, once for each id.
+                result, `on_duplicate` says what happens, and the return value where that message is. If it
+                stays a dead letter, a warning is logged, once for each id.
             delay: time until the first delivery; None: no delay.
             ttl: time to live; None: the queue's default, or no limit if none is set.
             priority: 9 (first) to 0 (last).
             headers: a mapping of text to text, stored with the body.
             persistent: False: drop the message instead of keeping it as a dead letter, if the queue's
                 dead-letter strategy allows that.
-            new: True: raise KnownId if the queue has a message with this id, even a dead or expired one. A
-                retry by the client after a lost reply is not an error.
+            on_duplicate: what happens if the id is known. "drop": nothing. "raise": raise KnownId, even for a
+                dead or expired message; a retry by the client after a lost reply is not an error. "replace":
+                a message that waits gets this body, headers, priority and ttl. "debounce": the same, and it
+                waits for `delay` anew if it was never delivered and is not due. "redrive": a dead or
+                expired message returns with them. "again": one that is being processed is processed once
+                more after its ack, with the newest body. A message that is elsewhere stays as it is. Its key
+                and dependency never change: others raise KnownId. `Sent.did` says what was done.
             key: text of at most 200 bytes that never changes, such as a customer's id; None: no key. A queue
                 with `per_key` orders or limits messages by their keys; other queues ignore it.
             dependency: a service that the work needs, such as "payments": text of at most 200 bytes that
@@ -128,6 +134,7 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
                 delay. One that has passed, by the server's clock, means now.
             expires_at: the time at which the message expires, in place of `ttl`; None: as `ttl` says. One
                 that has passed is refused.
+            max_delay: with "debounce", the longest wait since the first send; None: ten minutes.
             unknown: no other arguments; the error for one of another library names ours.
 
         Returns:
@@ -135,9 +142,10 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             message with this id.
 
         Raises:
-            InvalidInput: an argument is not valid, the body cannot be encoded, or `expires_at` has passed;
-                nothing was sent.
-            KnownId: with `new`: the queue has a message with this id; nothing was sent.
+            InvalidInput: an argument is not valid, `on_duplicate` has no id to be about, the body cannot be
+                encoded, or `expires_at` has passed; nothing was sent.
+            KnownId: the queue has a message with this id, and `on_duplicate` is "raise", or that message has
+                another key; nothing was sent.
             BrokerUnavailable: the outcome is unknown; it is safe to send again with the same id.
             Unconfirmed: with durability "replicated": the message is sent, but too few replicas confirmed
                 it. It is safe to send again with the same id.
@@ -148,13 +156,16 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             >>> again = await orders.send({"total": 9.5}, id="order-42")
             >>> again.new, again.known
             (False, 'scheduled')
+            >>> late = await orders.send({"total": 12.5}, id="order-42", on_duplicate="replace")
+            >>> late.known, late.did
+            ('scheduled', 'replaced')
         """
         if unknown:
             refuse(self.send, unknown)
         options = send.send_options(
             delay, ttl, priority, headers,
-            persistent=persistent, new=new, key=key, dependency=dependency, result=result,
-            at=at, expires_at=expires_at,
+            persistent=persistent, on_duplicate=on_duplicate, key=key, dependency=dependency, result=result,
+            at=at, expires_at=expires_at, max_delay=max_delay,
         )  # fmt: skip
         sent = await self._run(send.send_one(self._core, body, id, options))
         asks = result or self._core.given.get("results")  # not by `asks_result`: one call less for each send
@@ -169,12 +180,13 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
         priority: int = DEFAULT_PRIORITY,
         headers: Mapping[str, str] | None = None,
         persistent: bool = True,
-        new: bool = False,
+        on_duplicate: OnDuplicate = "drop",
         key: str | None = None,
         dependency: str | None = None,
         result: bool = False,
         at: datetime | None = None,
         expires_at: datetime | None = None,
+        max_delay: Duration | None = None,
         **unknown: Never,
     ) -> list[Sent]:
         """Send any number of messages, a thousand per round trip.
@@ -186,8 +198,8 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             bodies: any iterable or async iterable.
                 Pass a `Message` for a body with options of its own; those that follow each other and share
                 their times go together.
-            delay, ttl, priority, headers, persistent, new, key, dependency, result, at, expires_at: as in
-                `send`, for all of them.
+            delay, ttl, priority, headers, persistent, on_duplicate, max_delay: as in `send`, for all of them.
+            key, dependency, result, at, expires_at: likewise.
             unknown: no other arguments; the error for one of another library names ours.
 
         Returns:
@@ -196,8 +208,8 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
         Raises:
             InvalidInput: an option is not valid, a body cannot be encoded, or `expires_at` has passed.
             BrokerRefused, BrokerUnavailable: some messages of the current thousand may have been sent.
-            KnownId: with `new`: the queue has messages with the ids in the error. The others of that thousand
-                were sent, later messages were not.
+            KnownId: the queue has messages with the ids in the error (`on_duplicate`). The others of that
+                thousand were sent, later messages were not.
             Unconfirmed: with durability "replicated": too few replicas confirmed the ids in the error; later
                 messages were not sent.
 
@@ -209,8 +221,8 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             refuse(self.send_many, unknown)
         options = send.send_options(
             delay, ttl, priority, headers,
-            persistent=persistent, new=new, key=key, dependency=dependency, result=result,
-            at=at, expires_at=expires_at,
+            persistent=persistent, on_duplicate=on_duplicate, key=key, dependency=dependency, result=result,
+            at=at, expires_at=expires_at, max_delay=max_delay,
         )  # fmt: skip
         return await self._send_all(bodies, options, lambda sent: SentForResult[Any](sent, self))
 

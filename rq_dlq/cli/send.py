@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -16,8 +17,10 @@ from rq_dlq.cli._context import PART_WAY, Command, Context, Failure, pass_contex
 from rq_dlq.cli._input import READERS, Parsed, opened, stdin
 from rq_dlq.cli._options import pairs, time
 from rq_dlq.cli._progress import progress_bar
-from rq_dlq.errors import InvalidInput, RqDlqError
+from rq_dlq.core.sending.packing import MODES
+from rq_dlq.errors import InvalidInput, InvalidMessage, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, Codec
+from rq_dlq.values.message import Message
 from rq_dlq.values.readable import many
 
 if TYPE_CHECKING:
@@ -74,6 +77,18 @@ class _File(click.Path):
 )
 @click.option("--key", help="The key of each message, by which a queue may order or limit them.")
 @click.option("--dependency", help="The dependency of the work, by which a queue may detect an outage.")
+@click.option("--id", "message_id", metavar="ID", help="The id of the message, of which there is one.")
+@click.option("--id-field", metavar="NAME", help="Each message's id is this field of its object.")
+@click.option(
+    "--on-duplicate",
+    type=click.Choice(MODES),
+    default="drop",
+    show_default=True,
+    help="What happens to a message whose id is known: with --id or --id-field.",
+)
+@click.option(
+    "--max-delay", metavar="SPAN", help="With debounce, the longest wait since the first send: 10m."
+)
 @click.option("--result", is_flag=True, help="Keep the results of their handlers, for `msg result`.")
 @click.option(
     "--skip-bad",
@@ -92,6 +107,8 @@ def send(
     csv: bool,
     skip_bad: bool,
     ids: bool,
+    message_id: str | None,
+    id_field: str | None,
     **options: Any,
 ) -> None:
     """Send messages, one per line, from FILE or from stdin (-).
@@ -100,24 +117,35 @@ def send(
     """
     if jsonl and csv:
         raise click.UsageError("a file is either --jsonl or --csv")
+    if message_id is not None and id_field is not None:
+        raise click.UsageError("an id is either --id or --id-field")
     form = "jsonl" if jsonl else "csv" if csv else "text"
     path = None if file in (None, "-") else Path(str(file))
     queue = context.broker.queue(name)
     if path is None and stdin().isatty():
         context.output.say("one message per line; Ctrl-D ends the input, Ctrl-C sends nothing")
     with opened(path) as source:
-        read = partial(_messages, context, source, form, options)
+        read = partial(_messages, context, source, form, {**options, "id": message_id, "field": id_field})
         total, skipped = _check(context, read(), skip_bad=skip_bad)
+        if message_id is not None and total > 1:
+            raise Failure(f"--id is the id of one message, and there are {total:,}: use --id-field")
         bodies = (body for _, body in read() if not isinstance(body, InvalidInput))
-        known: list[str] = []
-        sent = _send(
-            context, queue, bodies, total, options, ids=partial(_ids, context, known) if ids else None
-        )
+        names: list[str] = []
+        known = Counter[str]()
+        write = partial(_ids, context, names) if ids else None
+        sent = _send(context, queue, bodies, total, options, known=known, ids=write)
+    _tell(context, {"queue": name, "sent": sent - known.total(), "skipped": skipped}, known, names)
+
+
+def _tell(context: Context, record: dict[str, Any], known: Counter[str], names: list[str]) -> None:
+    """Say how many were sent, and what was done to those that were known."""
     if context.output.format == "table":
-        context.output.say(f"sent {many(sent, 'message')} to {name}")
+        words = ", ".join(f"{word}: {count:,}" for word, count in sorted(known.items()))
+        told = f"; {many(known.total(), 'id')} known ({words})" if known else ""
+        context.output.say(f"sent {many(record['sent'], 'message')} to {record['queue']}{told}")
         return
-    record = {"queue": name, "sent": sent, "skipped": skipped}
-    context.output.record(record | {"ids": known} if known else record)
+    record |= {"known": dict(known)} if known else {}
+    context.output.record(record | {"ids": names} if names else record)
 
 
 def _ids(context: Context, known: list[str], new: Sequence[str]) -> None:
@@ -141,9 +169,21 @@ def _messages(context: Context, source: IO[bytes], form: str, options: dict[str,
             if not isinstance(body, InvalidInput):
                 named = {of: options[of] for of in ("key", "dependency")}
                 codec.packer(options["priority"], options["headers"], **named)(body)
+                if options["id"] is not None or options["field"] is not None:
+                    yield line, Message(body, id=_id_of(body, options))
+                    continue
             yield line, body
         except InvalidInput as error:
             yield line, error
+
+
+def _id_of(body: Any, options: dict[str, Any]) -> str:
+    if options["id"] is not None:
+        return str(options["id"])
+    found = body.get(options["field"]) if isinstance(body, dict) else None  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+    if not isinstance(found, str | int) or isinstance(found, bool):
+        raise InvalidMessage(f"no text or whole number in the field {options['field']!r}, which is its id")
+    return str(found)
 
 
 def _check(context: Context, lines: Iterator[Parsed], *, skip_bad: bool) -> tuple[int, int]:
@@ -179,9 +219,13 @@ def _send(
     total: int,
     options: dict[str, Any],
     *,
+    known: Counter[str],
     ids: Callable[[Sequence[str]], object] | None,
 ) -> int:
-    """Send in batches; returns the number sent.
+    """Send in batches; returns how many.
+
+    Args:
+        known: counts what was done to those whose ids the queue knew, or where they are.
 
     Raises:
         Failure: it stopped part-way; the error says how many messages were sent.
@@ -195,6 +239,7 @@ def _send(
                 new = queue.send_many(batch, **options)
                 if ids is not None:
                     ids(new)
+                known.update(one.did or one.known or "unknown" for one in new if one.new is False)
                 sent += len(batch)
                 progress(sent, total)
     except (KeyboardInterrupt, RqDlqError) as error:

@@ -15,6 +15,7 @@ from rq_dlq.client.queue import Queue
 from rq_dlq.client.task import Task
 from rq_dlq.client.task_function import TaskFunction
 from rq_dlq.client.tasks import Running, register, rule_of
+from rq_dlq.client.unique import unique_of
 from rq_dlq.core.claiming import cut_off
 from rq_dlq.core.gathers import reading
 from rq_dlq.core.gathers.gather import gather_of
@@ -170,6 +171,8 @@ class Broker(OwnBroker):
         key: str | Callable[..., str | None] | None = ...,
         dependency: str | Callable[..., str | None] | None = ...,
         result: bool = ...,
+        unique: bool | Callable[..., Any] = ...,
+        unique_for: Duration | None = ...,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
     @answering
     def task(
@@ -190,6 +193,8 @@ class Broker(OwnBroker):
         key: str | Callable[..., str | None] | None = None,
         dependency: str | Callable[..., str | None] | None = None,
         result: bool = False,
+        unique: bool | Callable[..., Any] = False,
+        unique_for: Duration | None = None,
     ) -> Task[P, R] | Callable[[Callable[P, R]], Task[P, R]]:
         """Make a function a task: its calls can be sent to a queue, and `broker.run()` runs them.
 
@@ -213,14 +218,19 @@ class Broker(OwnBroker):
             key, dependency: the key and the dependency of each call (`Queue.send`), or a function that
                 computes it from the call's arguments.
             result: keep the return values of the calls, for `Sent.result` (`Queue.send`).
+            unique: True: a call is sent once while the queue has it: its id follows from the task's name and
+                the arguments, with their defaults. A function of the arguments: from what that returns. A
+                dead call is redriven by the next send.
+            unique_for: with `unique`, how long a call is known since its first send, by the server's clock,
+                even after its ack; None: until it is done.
 
         Returns:
             The task; with parentheses, a decorator.
 
         Raises:
             InvalidInput: the schedule is not valid.
-            ConfigurationError: this is not a function, or it conflicts with another task or handler of the
-                queue.
+            ConfigurationError: this is not a function, it conflicts with another task or handler of the
+                queue, or `unique_for` is without `unique`.
 
         Examples:
             >>> @broker.task(queue="sums", timeout="20s")
@@ -231,10 +241,13 @@ class Broker(OwnBroker):
             >>> sent = add.send(1, 2)  # in a worker
         """
         rule = rule_of(cron, every, timezone, missed)
+        once = unique_of(unique, unique_for)
         running = Running(concurrency, timeout, ack_each, deadline)
 
         def make(function: Callable[P, R]) -> Task[P, R]:
-            call = TaskFunction(function, name, rule, {"key": key, "dependency": dependency}, result=result)
+            call = TaskFunction(
+                function, name, rule, {"key": key, "dependency": dependency}, result=result, **once
+            )
             place = self._place(call.name if queue is None else queue)
             named = queue is None or isinstance(queue, str)
             return Task(call, register(place, call, running, named=named))

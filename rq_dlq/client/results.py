@@ -17,7 +17,7 @@ from rq_dlq.values.sent import Sent, birth_meant
 if TYPE_CHECKING:
     from rq_dlq.core.results.calls import Found
     from rq_dlq.values.codec import Codec
-    from rq_dlq.values.sent import Known
+    from rq_dlq.values.sent import Did, Known
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -92,8 +92,8 @@ class SentForResult(Sent, Generic[R]):
         >>> settlement = delivery.ack(result="paid")
         >>> sent.result(wait="5s")
         'paid'
-        >>> sent.new, sent.known, sent.birth == sent.birth
-        (True, None, True)
+        >>> sent.new, sent.known, sent.did, sent.birth == sent.birth
+        (True, None, None, True)
     """
 
     __slots__ = ("_codec", "_queue", "_sent")
@@ -125,6 +125,11 @@ class SentForResult(Sent, Generic[R]):
     def known(self) -> Known | None:
         """The state of the earlier message; None: this one is new."""
         return self._sent.known
+
+    @property
+    def did(self) -> Did | None:
+        """What the send did to the earlier message; None: nothing. See `Sent.did`."""
+        return self._sent.did
 
     def result(self, *, wait: Duration | None = None) -> R:
         """The result; see `Queue.result`.

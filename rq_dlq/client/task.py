@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from rq_dlq.client.results import SentForResult
 from rq_dlq.client.task_function import arguments_of
+from rq_dlq.client.unique import once
 from rq_dlq.core.sending import send
 from rq_dlq.core.sending.packing import Link
 from rq_dlq.errors import InvalidInput
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from rq_dlq.client.task_function import TaskFunction
     from rq_dlq.core.sending.packing import SendOptions
     from rq_dlq.values.durations import Duration
+    from rq_dlq.values.sent import OnDuplicate
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)  # for an `async def`, a coroutine, in all type checkers
@@ -184,21 +186,24 @@ class Task(Answering, Generic[P, R_co]):
         priority: int = _NOT_GIVEN,
         headers: Mapping[str, str] | None = _NOT_GIVEN,
         persistent: bool = _NOT_GIVEN,
-        new: bool = _NOT_GIVEN,
+        on_duplicate: OnDuplicate = _NOT_GIVEN,
         key: str | None = _NOT_GIVEN,
         dependency: str | None = _NOT_GIVEN,
         result: bool = _NOT_GIVEN,
         at: datetime | None = _NOT_GIVEN,
         expires_at: datetime | None = _NOT_GIVEN,
+        max_delay: Duration | None = _NOT_GIVEN,
     ) -> Task[P, R_co]:
         """The same task with options of `Queue.send`, which its `send` and `send_many` use.
 
         Options given before stay, unless they are given again.
 
         Args:
-            id, delay, ttl, priority, headers, persistent, new, key, dependency, result, at, expires_at: as
-                in `Queue.send`. `at` replaces a `delay` given before, and the other way round; so do
-                `expires_at` and `ttl`.
+            id, delay, ttl, priority, headers, persistent, on_duplicate, max_delay: as in `Queue.send`. A
+                unique task (`Broker.task`) redrives a dead message if `on_duplicate` is not given, and an
+                `id` takes the place of its own.
+            key, dependency, result, at, expires_at: likewise. `at` replaces a `delay` given before, and the
+                other way round; so do `expires_at` and `ttl`.
 
         Returns:
             The task with these options; this one stays as it is.
@@ -221,12 +226,13 @@ class Task(Answering, Generic[P, R_co]):
             "priority": priority,
             "headers": headers,
             "persistent": persistent,
-            "new": new,
+            "on_duplicate": on_duplicate,
             "key": key,
             "dependency": dependency,
             "result": result,
             "at": at,
             "expires_at": expires_at,
+            "max_delay": max_delay,
         }
         given = {name: value for name, value in now.items() if value is not _NOT_GIVEN}
         kept = {name: value for name, value in self._given.items() if _IN_PLACE_OF.get(name) not in given}
@@ -235,7 +241,10 @@ class Task(Answering, Generic[P, R_co]):
     def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Link:
         body = self._function.body(args, kwargs)
         options = self._function.saying(self._options, args, kwargs, self._given)
-        return Link(self._queue._core, body, self._id, options)
+        message_id = self._id
+        if self._function.unique is not None and "id" not in self._given:
+            message_id = self._function.id_of(args, kwargs)
+        return Link(self._queue._core, body, message_id, options)
 
     def _child(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Link:
         """A call as a gather sends it: its result is kept, unless the sender says otherwise."""
@@ -251,16 +260,20 @@ class Task(Answering, Generic[P, R_co]):
 
 
 def _options_of(function: TaskFunction, given: Mapping[str, Any]) -> SendOptions:
-    return send.send_options(
+    options = send.send_options(
         given.get("delay"),
         given.get("ttl"),
         given.get("priority", DEFAULT_PRIORITY),
         function.headers(given.get("headers")),
         persistent=given.get("persistent", True),
-        new=given.get("new", False),
+        on_duplicate=given.get("on_duplicate", "drop"),
         key=given.get("key"),
         dependency=given.get("dependency"),
         result=given.get("result", function.result),
         at=given.get("at"),
         expires_at=given.get("expires_at"),
+        max_delay=given.get("max_delay"),
     )
+    if function.unique is None or "id" in given:
+        return options
+    return once(options, function.unique_for, known_is_said="on_duplicate" in given)

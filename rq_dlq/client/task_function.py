@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import msgspec
 
 from rq_dlq.client.parameters import annotations_of, is_async, is_delivery
+from rq_dlq.client.unique import Unique, unique_id
 from rq_dlq.errors import ConfigurationError, InvalidInput, InvalidMessage, UnprocessableMessage
 from rq_dlq.errors.guesses import sentence_for
 from rq_dlq.values import signature
@@ -45,6 +46,9 @@ class TaskFunction:
         said: the key and the dependency of its messages, each a text or a function of a call's arguments that
             returns one; None: no key or dependency.
         result: the return values of its calls are kept for the senders.
+        unique: the ids of its calls follow from their arguments: True: from all of them; a function of them:
+            from what that returns; None: they do not.
+        unique_for: milliseconds since its first send for which a call is known; 0: until it is done.
 
     Raises:
         ConfigurationError: it is not a function, has a `yield`, or has no name that fits in a header.
@@ -58,6 +62,8 @@ class TaskFunction:
         said: Mapping[Of, Text] = NOTHING_SAID,
         *,
         result: bool = False,
+        unique: Unique = None,
+        unique_for: int = 0,
     ) -> None:
         if not inspect.isroutine(function):
             raise ConfigurationError(f"{shown(function)} cannot be a task: decorate a function")
@@ -69,6 +75,7 @@ class TaskFunction:
             raise ConfigurationError(message)
         self.function = function
         self.rule, self.result = rule, result
+        self.unique, self.unique_for = unique, unique_for
         self.said: dict[Of, Text] = {of: text for of, text in said.items() if text is not None}
         self.name = function.__name__ if name is None else name
         self.is_async = is_async(function, "a task")
@@ -147,14 +154,34 @@ class TaskFunction:
             raise InvalidInput(
                 f"{shown(calls)} is not a list of calls: pass the arguments of each, as in [(7,), (8,)]"
             )
-        is_plain = self.said.keys() <= {*given}
+        is_unique = self.unique is not None and "id" not in given
+        is_plain = not is_unique and self.said.keys() <= {*given}
         for call in calls:
             args, kwargs = arguments_of(call)
             body = self.body(args, kwargs)
             if is_plain:
                 yield body
-            else:
-                yield Message(body, **self._texts(args, kwargs, given))
+                continue
+            own = self._texts(args, kwargs, given)
+            if is_unique:
+                own["id"] = self.id_of(args, kwargs)
+            yield Message(body, **own)
+
+    def id_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        """The id of a call that is unique: the same for equal arguments, whether defaults are passed or not.
+
+        Raises:
+            InvalidMessage: the arguments do not fit, cannot be encoded, or the function that chooses failed.
+        """
+        if callable(self.unique):
+            return unique_id(self.name, self._chosen("id", self.unique, args, kwargs))
+        try:
+            bound = self._sent.bind(*args, **kwargs)
+        except TypeError:
+            self._bound(args, kwargs)  # it has the words for errors
+            raise
+        bound.apply_defaults()
+        return unique_id(self.name, bound.arguments)
 
     def saying(
         self,
@@ -180,13 +207,16 @@ class TaskFunction:
 
     def _of(self, of: Of, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
         text = self.said[of]
-        if not callable(text):
-            return text
+        return self._chosen(of, text, args, kwargs) if callable(text) else text
+
+    def _chosen(
+        self, what: str, choose: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
         try:
-            return text(*args, **kwargs)
+            return choose(*args, **kwargs)
         except Exception as error:
             raise InvalidMessage(
-                f"{self}: the function of its {of} failed: {error!r}; it was not sent"
+                f"{self}: the function of its {what} failed: {error!r}; it was not sent"
             ) from error
 
     def signature(self, max_bytes: int, version: str) -> Signature:

@@ -44,8 +44,8 @@ class Outbox:
         Args:
             queue: a queue of the broker; or a task, whose options are those of `task.options(…)`.
             body: the body, of the queue's type; of a task the arguments: a tuple or a mapping.
-            options: as in `Queue.send`, without `new`. Delay and ttl count from the moment at which the relay
-                sends the message.
+            options: as in `Queue.send`, without `on_duplicate`. Delay and ttl count from the moment at which
+                the relay sends the message.
 
         Returns:
             The id that the message will have; its `new` is None. With `result=True` it has `result`, as after

@@ -17,7 +17,8 @@ import rq_dlq
 from rq_dlq.client.results import SentForResult
 from rq_dlq.core.queues.queue import only_own
 from rq_dlq.core.sending import send
-from rq_dlq.core.sending.packing import asks_result, own_options, packed
+from rq_dlq.core.sending.packing import Resend, asks_result, own_options, packed
+from rq_dlq.core.sending.windows import check_named
 from rq_dlq.django.setting import using as database
 from rq_dlq.django.unsent import Ledger
 from rq_dlq.errors import InvalidInput, RqDlqError
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from rq_dlq.policy import Declared
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.leased import Leased
+    from rq_dlq.values.sent import OnDuplicate
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,7 +48,8 @@ T = TypeVar("T")
 class Options(Common, total=False):
     """The options of `rq_dlq.Queue.send_many`."""
 
-    new: bool
+    on_duplicate: OnDuplicate
+    max_delay: Duration | None
 
 
 class Queue(rq_dlq.Queue[T]):
@@ -81,7 +84,7 @@ class Queue(rq_dlq.Queue[T]):
             The message's id; `new` is None while the commit is awaited.
 
         Raises:
-            InvalidInput: an argument is not valid, or `new=True` would await a commit.
+            InvalidInput: an argument is not valid, or `on_duplicate="raise"` would await a commit.
             KnownId, BrokerUnavailable, Unconfirmed: of a send at once; see `rq_dlq.Queue.send`.
         """
         if (alias := _awaited(using, on_commit=on_commit)) is None:
@@ -226,13 +229,11 @@ def _send_later(queue: Queue[Any], bodies: Iterable[Any], options: SendOptions, 
     """Check messages, draw their ids, and have them sent after the commit of the current transaction.
 
     Raises:
-        InvalidInput: an argument is not valid, or `new=True` cannot be answered before the commit.
+        InvalidInput: an argument is not valid, or `on_duplicate="raise"` cannot be answered before
+            the commit.
     """
     core = queue._core
     only_own(core, "send to")
-    if options.new:
-        message = "new=True needs an answer, which only the commit would bring: pass on_commit=False, too"
-        raise InvalidInput(message)
     messages = [_as_it_is_now(core, body, options) for body in send.several(bodies)]
     transaction.on_commit(partial(_send_now, queue, messages, options), alias, robust=True)
     sent = [Unsent(one.id) for one in messages]
@@ -243,7 +244,15 @@ def _send_later(queue: Queue[Any], bodies: Iterable[Any], options: SendOptions, 
 def _as_it_is_now(core: QueueState[Any], body: Any, options: SendOptions) -> Message[Any]:
     """A message with an id and an encoded body, which no later change of the object reaches."""
     message: Message[Any] = body if isinstance(body, Message) else Message(body)  # pyright: ignore[reportUnknownVariableType]
-    message_id, _ = packed(core, message.body, message.id, own_options(message, options))
+    own = own_options(message, options)
+    if own.raises:
+        raise InvalidInput(
+            'on_duplicate="raise" needs an answer, which only the commit would bring: pass on_commit=False, '
+            "too"
+        )
+    if isinstance(own.call, Resend):
+        check_named(message.id)
+    message_id, _ = packed(core, message.body, message.id, own)
     raw = isinstance(message.body, bytes | bytearray | memoryview)
     now = bytes(message.body) if raw else msgspec.Raw(core.codec.encode(message.body))
     return replace(message, body=now, id=message_id)

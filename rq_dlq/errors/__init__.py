@@ -230,7 +230,8 @@ class DataLoss(RqDlqError):
 class KnownId(RqDlqError):
     """The queue already has a message with an id that must be new; that message was not changed.
 
-    Cause: `new=True`, or an ack that sends, and this id was sent before. The message may wait, be leased, or
+    Cause: `on_duplicate="raise"`, or an ack that sends, and this id was sent before; or `on_duplicate` would
+    change that message, which has another key or dependency. The message may wait, be leased, or
     be a dead letter, its ack is remembered (`dedup_window`), or its result is kept.
 
     What to do: nothing, if it is the same message. `queue.explain(id)` says where it is. For another message
@@ -241,7 +242,7 @@ class KnownId(RqDlqError):
         charge: False: an ack that sends was refused, so a handler that ends with this error is not charged.
 
     Examples:
-        >>> orders.send({"total": 9.5}, id="order-41", new=True)
+        >>> orders.send({"total": 9.5}, id="order-41", on_duplicate="raise")
         Traceback (most recent call last):
         rq_dlq.errors.KnownId: order-41: the queue has it already, dead or alive, …
     """

@@ -186,6 +186,12 @@ ARGUMENTS_OF: Mapping[str, Mapping[str, str]] = {
         ),
     ),
     "Queue.send": table(
+        ('on_duplicate="raise" makes a known id an error', "if_exists new on_conflict raise_if_exists"),
+        ('on_duplicate="replace" gives a waiting message the new body', "overwrite replace replace_existing"),
+        (
+            "queue.send(…) has on_duplicate; a session, which sends at its commit, drops known ids",
+            "max_delay on_duplicate",
+        ),
         ("send(body) takes the body by its place", "Body data MessageBody message payload"),
         ("broker.queue(name) names the queue", "queue"),
         ("tasks have arguments: @broker.task makes one", "args kwargs"),
@@ -219,8 +225,8 @@ ARGUMENTS_OF: Mapping[str, Mapping[str, str]] = {
         (
             "pass options first, as in .options(delay=…).send(…)",
             (
-                "at countdown delay dependency eta expires expires_at headers id job_id key new persistent "
-                "priority result task_id ttl"
+                "at countdown delay dependency eta expires expires_at headers id job_id key max_delay new "
+                "on_duplicate persistent priority result task_id ttl"
             ),
         )
     ),

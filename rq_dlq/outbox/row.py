@@ -11,7 +11,7 @@ from rq_dlq.asyncio.results import SentForResult as Awaited
 from rq_dlq.client.arguments import work_of
 from rq_dlq.client.results import SentForResult
 from rq_dlq.core.queues.queue import only_own
-from rq_dlq.core.sending.packing import Link, asks_result, packed
+from rq_dlq.core.sending.packing import Link, asks_result, check_sent_as_is, packed
 from rq_dlq.core.sending.send import send_options
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.observer import Sending
@@ -41,7 +41,7 @@ class Common(TypedDict, total=False):
 
 
 class Options(Common, total=False):
-    """The options of `Outbox.send`; `new` is missing, since the relay sends later."""
+    """The options of `Outbox.send`; `on_duplicate` is missing, since the relay sends later."""
 
     id: str | None
 
@@ -103,6 +103,9 @@ def _link_of(broker: BrokerBase, target: Any, body: Any, options: Options) -> Li
         raise InvalidInput("a task has its own options: outbox.send(session, task.options(…), arguments)")
     work_of(target._queue, broker)
     link: Link = of_task(body)
-    if link.options.new:
-        raise InvalidInput("an outbox cannot refuse known ids, since the relay sends later: leave out `new`")
+    if link.options.raises:
+        raise InvalidInput(
+            'an outbox cannot refuse known ids, since the relay sends later: leave out on_duplicate="raise"'
+        )
+    check_sent_as_is(link.options, "an outbox")
     return link

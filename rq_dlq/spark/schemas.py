@@ -81,7 +81,7 @@ HISTORY = columns_of(
 TOTALS = (
     "sent", "acked", "nacked", "lapsed", "released", "exhausted", "poison", "unprocessable",
     "redriven", "discarded", "moved", "purged", "cancelled", "passed_on", "expired_total", "known",
-    "results_dropped",
+    "results_dropped", "replaced", "again",
 )  # fmt: skip
 COUNTS = ("ready", "scheduled", "leased", "dead", "expired")
 METRICS = StructType(

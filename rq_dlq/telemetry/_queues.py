@@ -76,6 +76,8 @@ COUNTERS = {
     "purged": "Messages that were removed by an operator.",
     "cancelled": "Messages that were cancelled.",
     "known": "Sends that were ignored, since a dead letter has the id.",
+    "replaced": "Waiting messages to which a later send with the same id gave a new body.",
+    "again": "Runs that followed another one, since the message was sent again meanwhile.",
     "results_dropped": "Results that were dropped for lack of memory.",
 }
 

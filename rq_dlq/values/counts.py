@@ -180,8 +180,10 @@ class QueueStats:
             blocked.
         totals: counts since the queue was created, or since the last reset: sent, acked, nacked, lapsed,
             released, exhausted, poison, unprocessable, expired, redriven, discarded, moved, purged,
-            cancelled, passed_on, known, results_dropped. `passed_on` counts releases that wait for another
-            version of the program; `known` counts sends that were ignored since a dead letter has the id;
+            cancelled, passed_on, known, replaced, again, results_dropped. `passed_on` counts releases that
+            wait for another version of the program; `known` counts sends that were ignored since a dead
+            letter has the id; `replaced` counts waiting messages to which a later send with the same id gave
+            a new body, and `again` runs that followed another one for the same reason (`on_duplicate`);
             `results_dropped` counts results dropped for lack of memory.
         paused: no messages are delivered until it is resumed.
         overdue: how late maintenance is, seconds: the longest time that a due message or an expired lease has

@@ -25,6 +25,7 @@ from rq_dlq.values.times import due_of, end_of
 
 if TYPE_CHECKING:
     from rq_dlq.values.durations import Duration
+    from rq_dlq.values.sent import OnDuplicate
 
 T = TypeVar("T")
 _UNREAD = object()  # marks a body that is not decoded yet
@@ -47,6 +48,7 @@ class Message(Generic[T]):
         dependency: at most 200 bytes; None: the call's dependency.
         persistent: see `Queue.send`; None: the call's value.
         result: True: keep the return value of its handler, for `Queue.result`; None: the call's value.
+        on_duplicate, max_delay: what happens if its id is known, see `Queue.send`; None: the call's values.
 
     Raises:
         InvalidMessage: the id is not valid.
@@ -71,6 +73,8 @@ class Message(Generic[T]):
     dependency: str | None = field(default=None, kw_only=True)
     persistent: bool | None = field(default=None, kw_only=True)
     result: bool | None = field(default=None, kw_only=True)
+    on_duplicate: OnDuplicate | None = field(default=None, kw_only=True)
+    max_delay: Duration | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.id is not None:

@@ -13,6 +13,14 @@ Known = Literal["ready", "scheduled", "leased", "dead", "expired", "acked"]
 """The state of an earlier message with the same id; acked: its result is kept, or `dedup_window`
 remembers its ack."""
 
+Did = Literal["replaced", "postponed", "redriven", "again"]
+"""What a send with `on_duplicate` did to the earlier message.
+
+Replaced: it has the new body, headers, priority and time to live; postponed: and it waits anew; redriven;
+again: one more run of it follows."""
+OnDuplicate = Literal["drop", "raise", "replace", "debounce", "redrive", "again"]
+"""What happens to a message whose id is sent again; see `Queue.send`."""
+
 
 class Sent(str):
     """The id of a sent message: text that also tells whether the message is new.
@@ -59,6 +67,19 @@ class Sent(str):
         """
         return None
 
+    @property
+    def did(self) -> Did | None:
+        """What the send did to the earlier message: replaced, postponed, redriven or again (`on_duplicate`).
+
+        None: nothing, or the message is new.
+
+        Examples:
+            >>> sent = orders.send({"total": 12.5}, id="order-41", on_duplicate="replace")
+            >>> sent.new, sent.known, sent.did
+            (False, 'ready', 'replaced')
+        """
+        return None
+
     def result(self, *, wait: Duration | None = None) -> Any:
         """The result of the message, if it was requested; like `Queue.result`.
 
@@ -101,13 +122,18 @@ def birth_meant(message_id: str) -> int:
 class SentBefore(Sent):
     """The id of a message that was not sent, since the queue already has this id."""
 
-    __slots__ = ("_place",)
+    __slots__ = ("_did", "_place")
     _place: Known | None
+    _did: Did | None
 
-    def __new__(cls, message_id: str, place: Known | None, birth: int = 0) -> Self:
-        """Make it from the id, the state and the birth of the earlier message; 0: unknown."""
+    def __new__(cls, message_id: str, place: Known | None, birth: int = 0, did: Did | None = None) -> Self:
+        """Make it from the id, the state and the birth of the earlier message; 0: unknown.
+
+        Args:
+            did: what was done to that message; None: nothing.
+        """
         sent = super().__new__(cls, message_id)
-        sent._place, sent._birth = place, birth
+        sent._place, sent._birth, sent._did = place, birth, did
         return sent
 
     @property
@@ -119,6 +145,11 @@ class SentBefore(Sent):
     def known(self) -> Known | None:
         """The state of the earlier message."""
         return self._place
+
+    @property
+    def did(self) -> Did | None:
+        """What was done to the earlier message."""
+        return self._did
 
 
 class Unsent(Sent):

@@ -128,6 +128,11 @@ def gather_of(text: bytes) -> str | None:
     return found[1].decode() if found else None
 
 
+def runs_again(text: bytes) -> bool:
+    """Whether one more run of a leased message follows its ack (lua/again.lua)."""
+    return b" again=" in text
+
+
 _UNTRIED: Final = re.compile(rb" untried=([0-9]{1,15})(?= |$)")  # lua/state.lua, attempts
 
 

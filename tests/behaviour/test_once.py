@@ -50,10 +50,10 @@ async def test_a_repeated_send_says_what_the_lost_reply_said(broker: Any) -> Non
         lost.left = 1
         batch = [Message(body=2, id=str(n)) for n in range(250)]
         if not known:
-            assert len(await queue.send_many(batch, new=True)) == 250
+            assert len(await queue.send_many(batch, on_duplicate="raise")) == 250
         else:
             with pytest.raises(KnownId) as raised:
-                await queue.send_many(batch, new=True)
+                await queue.send_many(batch, on_duplicate="raise")
             assert raised.value.ids == tuple(map(str, known))
     assert lost.left == 0
 

@@ -122,7 +122,7 @@ REFUSED = {
     "a delay": lambda orders: orders.send(1, delay="soon"),
     "one body for many": lambda orders: orders.send_many("abc"),
     "one of many": lambda orders: orders.send_many([1, object()]),
-    "an answer before the commit": lambda orders: orders.send(1, new=True),
+    "an answer before the commit": lambda orders: orders.send(1, on_duplicate="raise"),
     "dead letters": lambda orders: orders._broker.queue("DLQ.orders").send(1),
 }
 

@@ -134,6 +134,13 @@ ACTIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "expire": (1, {"limit": limits}),
     "purge": (1, {"place": st.sampled_from(PLACES), "chosen": some_ids, "limit": limits}),
     "send": (2, {"items": sent, "delay": seldom, "ttl": seldom, "persistent": charged}),
+    "resend": (
+        6,
+        {
+            "items": sent, "mode": st.sampled_from(["replace", "debounce", "redrive", "again", "again"]),
+            "delay": spans, "ttl": seldom, "body": st.sampled_from([b"y", b"z" * 3_000]),
+        },
+    ),
     "configure": (2, {"settings": any_settings}),
     "cancel": (
         2,

@@ -166,7 +166,31 @@ def paused(call: Step) -> Step:
     return step
 
 
+def asked(call: Step) -> Step:
+    """The call when one more run was asked for of all that T holds."""
+
+    def step(world: World) -> Call[Any]:
+        world.queue.run(resend("again", *T)(world))
+        return call(world)
+
+    return step
+
+
+def unique(call: Step) -> Step:
+    """The call when what T holds stays known after its ack."""
+
+    def step(world: World) -> Call[Any]:
+        world.queue.run(resend("drop", *T, known_for=600_000)(world))
+        return call(world)
+
+    return step
+
+
 # The calls
+
+
+def resend(mode: str, *ids: str, priority: int = 4, **options: Any) -> Step:
+    return lambda world: world.queue.resend_call(*[(name, priority) for name in ids], mode=mode, **options)
 
 
 def claim(count: int = 3, **options: Any) -> Step:

@@ -43,9 +43,17 @@ PLACES: tuple[Place, ...] = (*LIVE, "dead", "expired")
 
 
 def packed(
-    *items: tuple[str, int], persistent: bool = True, key_of: Mapping[str, str] | None = None
+    *items: tuple[str, int],
+    persistent: bool = True,
+    key_of: Mapping[str, str] | None = None,
+    body: bytes | None = None,
 ) -> list[str | bytes]:
-    """Messages of these ids and priorities, as the scripts take them; `key_of`: the keys of some."""
+    """Messages of these ids and priorities, as the scripts take them.
+
+    Args:
+        key_of: the keys of some.
+        body: of all; None: those that their ids have.
+    """
     pack = [
         CODEC.packer(priority, {}, persistent=persistent, key=(key_of or {}).get(name))
         for name, priority in items
@@ -53,7 +61,7 @@ def packed(
     return [
         cell
         for (name, _), packer in zip(items, pack, strict=True)
-        for cell in (name, packer(LONG.get(name, b"x")))
+        for cell in (name, packer(LONG.get(name, b"x") if body is None else body))
     ]
 
 
@@ -158,9 +166,28 @@ class Driver:
         enter = sending_calls.send_limited if limited else sending_calls.send
         return enter(self.sender(), delay=delay, ttl=ttl, items=given)
 
-    def packed(self, *items: tuple[str, int], persistent: bool = True) -> list[str | bytes]:
+    def resend_call(
+        self,
+        *items: tuple[str, int],
+        mode: str,
+        delay: int = 0,
+        ttl: int = 0,
+        body: bytes = b"y",
+        max_delay: int = 2_000,
+        known_for: int = 0,
+        sender: Sender | None = None,
+    ) -> Call[sending_calls.Taken | None]:
+        """Messages of these ids and priorities, some of which may be known."""
+        return sending_calls.resend(
+            sender or self.sender(), delay=delay, ttl=ttl, items=self.packed(*items, body=body), mode=mode,
+            max_delay=max_delay, known_for=known_for,
+        )  # fmt: skip
+
+    def packed(
+        self, *items: tuple[str, int], persistent: bool = True, body: bytes | None = None
+    ) -> list[str | bytes]:
         """As the scripts take them, with their keys."""
-        return packed(*items, persistent=persistent, key_of=self.key_of)
+        return packed(*items, persistent=persistent, key_of=self.key_of, body=body)
 
     def claim_call(
         self,

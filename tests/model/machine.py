@@ -49,6 +49,8 @@ from tests.model.operator_steps import OperatorSteps, check_places, same
 from tests.model.queue_settings import Settings
 from tests.model.session_steps import SessionSteps
 
+MOST_DELAY = 2_000  # milliseconds
+
 
 class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
     """One queue on a server and in the model; `raw` is a plain client of the server."""
@@ -147,6 +149,18 @@ class Machine(OperatorSteps, SessionSteps, RuleBasedStateMachine):
             n: (where, False) for n, where in known.items()
         }
         assert (taken.birth > 0) is (len(known) < len(items))
+
+    def resend(self, items: list[tuple[str, int]], mode: str, delay: int, ttl: int, body: bytes) -> None:
+        """Half of them are sent again on purpose: of what is where the mode applies."""
+        where = {"redrive": "dead", "again": "leased", "replace": "ready", "debounce": "scheduled"}[mode]
+        names = self.there(where, [name for name, _ in items])
+        items = [(name, priority) for name, (_, priority) in zip(names, items, strict=True)]
+        call = self.queue.resend_call(
+            *items, mode=mode, delay=delay, ttl=ttl, body=body, max_delay=MOST_DELAY, sender=self.sender()
+        )
+        modelled = self.model.resend(items, mode, delay=delay, ttl=ttl, body=body, most=MOST_DELAY)
+        taken = self.once(call)
+        assert {n: (there.known, there.did) for n, there in taken.known.items()} == modelled
 
     def claim(
         self,

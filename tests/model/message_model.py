@@ -13,6 +13,17 @@ Event = tuple[str, int, int, int]  # what, when, which delivery, the delay that 
 
 
 @dataclass
+class Asked:
+    """What the newest send has that asked for one more run."""
+
+    number: int  # of the first of them
+    priority: int
+    body: bytes
+    due: int | None
+    expires: int | None
+
+
+@dataclass
 class Message:
     """One message; `due` is when it is or was due, or when it died."""
 
@@ -33,6 +44,9 @@ class Message:
     rests: int = 0  # a dead letter: until then no claim takes it
     passed_on: tuple[int, int, tuple[str, ...]] | None = None  # until when, how often, by which marks
     uncharged: int = 0  # how often in a row it failed without a charge
+    body: bytes | None = None  # of a later send with its id; None: as it was sent first
+    ends: int | None = None  # its time to live, once it was redriven
+    again: Asked | None = None  # one more run follows its ack
     counts: Counter[str] = field(default_factory=Counter[str])
     story: list[Event] = field(default_factory=list[Event])
 
@@ -73,7 +87,13 @@ class Message:
     @property
     def deadline(self) -> int | None:
         """The end of its time to live; a death ends that for good."""
-        return None if self.counts["redriven"] else self.expires
+        return self.ends if self.counts["redriven"] else self.expires
+
+    def take(self, priority: int, body: bytes, expires: int | None) -> None:
+        """Take what a later send with its id has; nothing else changes."""
+        self.priority, self.body = priority, body
+        self.expires = expires
+        self.ends = expires if self.counts["redriven"] else None
 
     @property
     def history(self) -> list[Event]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tests.model.keyed_model import call_of
-from tests.model.message_model import Message
+from tests.model.message_model import Asked, Message
 from tests.model.queue_model import Model
 
 
@@ -26,9 +26,73 @@ class OperatedModel(Model):
 
         return self.each_chosen(part, ids, act, limit=limit, before=before)
 
+    def resend(
+        self, items: Sequence[tuple[str, int]], mode: str, *, delay: int, ttl: int, body: bytes, most: int
+    ) -> dict[int, tuple[str, str | None]]:
+        """Send, and do to the known ones what the mode says; where these were, and what was done.
+
+        Args:
+            most: of a debounce, milliseconds since the first send.
+        """
+        seen, new = set[str](), dict[int, tuple[str, int]]()
+        for place, item in enumerate(items):
+            if item[0] not in self.messages and item[0] not in seen:
+                new[place] = item
+            seen.add(item[0])
+        places = [*new]
+        known = self.send(new.values(), delay=delay, ttl=ttl)
+        answers: dict[int, tuple[str, str | None]] = {places[n]: (where, None) for n, where in known.items()}
+        for n, place in enumerate(places):
+            if n not in known:
+                self.messages[new[place][0]].body = body
+        expires = self.now + ttl if (ttl := self.settings.allowed(ttl)) else None
+        for place, (message_id, priority) in enumerate(items):
+            if place not in new:
+                message = self.messages[message_id]
+                where = message.place
+                did = self.known(message, mode, priority, body, delay, expires, most)
+                self.totals["known"] += where == "dead" and did is None
+                answers[place] = (where, did)
+        return answers
+
+    def known(  # noqa: PLR0917 - of a send
+        self, m: Message, mode: str, priority: int, body: bytes, delay: int, expires: int | None, most: int
+    ) -> str | None:
+        """What a send does to a message that the queue has."""
+        if m.place in {"ready", "scheduled"} and mode in {"replace", "debounce"}:
+            first = not m.counts["delivered"] and not m.counts["redriven"]
+            anew = mode == "debounce" and first and m.waits and m.due > self.now
+            moves, is_ready = priority != m.priority, m.place == "ready"
+            m.take(priority, body, expires)
+            if anew:
+                wait = max(0, min(delay, m.number // 4096 + most - self.now))
+                m.due = self.later(wait, m.number)
+                self.put(m, waits=m.due > self.now)
+            elif moves and is_ready:
+                self.put(m)
+            self.totals["replaced"] += 1
+            return "postponed" if anew else "replaced"
+        if m.place in {"dead", "expired"} and mode == "redrive":
+            self.tell_expiry(m)
+            self.note(m, "redriven", 0)
+            self.revive(m)
+            m.take(priority, body, expires)
+            m.due = self.later(delay, m.number) if delay else self.now
+            self.put(m, waits=delay > 0)
+            self.totals["redriven"] += 1
+            self.tell("redriven")
+            return "redriven"
+        if m.place == "leased" and m.part == "live" and mode == "again":
+            if m.again is None:
+                self.last = max(self.now * 4096, self.last + 1)
+            number = m.again.number if m.again else self.last
+            m.again = Asked(number, priority, body, self.now + delay if delay else None, expires)
+            return "again"
+        return None
+
     def revive(self, message: Message) -> None:
         message.part, message.reason, message.due, message.delay = "live", "", self.now, 0
-        message.rests, message.counts["charged"] = 0, 0
+        message.rests, message.counts["charged"], message.ends = 0, 0, None
         message.counts["redriven"] += 1
 
     def purge(self, place: str, ids: Sequence[str], limit: int) -> list[str]:

@@ -21,7 +21,7 @@ from rq_dlq.values.message import Received
 from tests.audit import audit
 from tests.conftest import Clock
 from tests.model.actions import IDS
-from tests.model.driver import CAUSE, LIVE, PLACES, Driver
+from tests.model.driver import CAUSE, LIVE, LONG, PLACES, Driver
 from tests.model.message_model import BLOCKED, Message
 from tests.model.operated_model import OperatedModel
 from tests.model.queue_settings import Settings
@@ -218,6 +218,7 @@ def same(message: Received[Any], modelled: Message) -> None:
     counts = {name: getattr(message, name) for name in COUNTS}
     assert counts == {name: modelled.counts[name] for name in COUNTS}
     assert message.priority == modelled.priority
+    assert message.data == (LONG.get(modelled.id, b"x") if modelled.body is None else modelled.body)
     assert (message._state.part, message._state.reason) == (modelled.part, modelled.reason)
     assert message._state.due in {modelled.due, 0 if modelled.due == modelled.number // 4096 else None}
     story = [

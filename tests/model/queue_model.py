@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from rq_dlq import RedeliveryPolicy
 from tests.model.keyed_model import KeyedModel, call_of
-from tests.model.message_model import Message, draws
+from tests.model.message_model import Asked, Message, draws
 from tests.model.queue_settings import Settings
 
 STEPS = 10  # messages that a claim moves at most in each step of maintenance
@@ -81,6 +81,24 @@ class Model(KeyedModel):
             self.put(message, waits=delay > 0)
             self.totals["sent"] += 1
         return known
+
+    def take_up(self, message: Message) -> None:
+        """The next attempt is the run that was asked for."""
+        if again := message.again:
+            message.take(again.priority, again.body, again.expires)
+            message.again = None
+
+    def put_back(self, message: Message, again: Asked) -> None:
+        """The run that was asked for, as new; the others of its key are in front of it."""
+        waits = again.due is not None and again.due > self.now
+        due = self.later((again.due or 0) - self.now, again.number) if waits else self.now
+        self.vacate(message.id)
+        new = Message(message.id, again.number, again.priority, due, again.expires, lane=message.lane)
+        new.body = again.body
+        self.messages[new.id] = new
+        self.put(new, waits=waits)
+        self.totals["sent"] += 1
+        self.totals["again"] += 1
 
     def claim(
         self,
@@ -159,14 +177,17 @@ class Model(KeyedModel):
         """Done."""
 
         def act(message: Message) -> str:
-            self.gone(message)
+            if message.again:
+                self.put_back(message, message.again)
+            else:
+                self.gone(message)
             self.totals["acked"] += 1
             self.tell("acked")
             acked.append(message.id)
             return "acked"
 
         acked: list[str] = []
-        said = self.settle(held, act)
+        said = self.settle(held, act, acks=True)
         self.remember(acked)
         return said
 
@@ -308,6 +329,7 @@ class Model(KeyedModel):
     def lapse(self, message: Message, drawn: Iterator[float]) -> None:
         forgiven = message.holder in self.by_worker and not message.counts["lapsed"]
         before, message.holder = message.delay, None
+        self.take_up(message)
         self.judge(message, "lapsed", drawn, charge=not forgiven, delay=0 if forgiven else None)
         message.delay = before if forgiven else message.delay  # from which the next may grow
 
@@ -329,13 +351,17 @@ class Model(KeyedModel):
 
     # What they share
 
-    def settle(self, held: Iterable[tuple[str, str]], act: Callable[[Message], str]) -> list[str]:
-        """I2: only the current token settles a message."""
+    def settle(
+        self, held: Iterable[tuple[str, str]], act: Callable[[Message], str], *, acks: bool = False
+    ) -> list[str]:
+        """I2: only the current token settles a message. One that is not done takes what was asked for."""
         outcomes, done = [], set[str]()
         for message_id, token in held:
             message = self.messages.get(message_id)
             if message is not None and message.holder == token:
                 message.holder = None
+                if not acks:
+                    self.take_up(message)
                 outcomes.append(act(message))
                 done.add(message_id)
                 self.let_go(token)

@@ -170,8 +170,8 @@ def test_a_task_is_sent_with_its_arguments(sync_broker: rq_dlq.Broker, sqlite: D
             outbox.send(session, welcome, ("seven",))
         with pytest.raises(InvalidInput, match="a task has its own options"):
             outbox.send(session, welcome, (7,), delay="1h")
-        with pytest.raises(InvalidInput, match="leave out `new`"):
-            outbox.send(session, welcome.options(new=True), (7,))
+        with pytest.raises(InvalidInput, match="leave out on_duplicate"):
+            outbox.send(session, welcome.options(on_duplicate="raise"), (7,))
     assert relayed(outbox).sent == 2
     assert taken(sync_broker.queue("welcome")) == [{"user": 7}, {"user": 8, "lang": "de"}]
 

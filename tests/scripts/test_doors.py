@@ -16,7 +16,7 @@ TEXTS = {
 }
 # Keys in which no message is, and `expiring` and `groups`, whose rows say no more than states and `dead` do.
 NOT_MESSAGES = {
-    "acked_ids", "alarm", "claims", "cleared", "committed", "counters", "expiring", "failures",
+    "acked_ids", "again", "alarm", "claims", "cleared", "committed", "counters", "expiring", "failures",
     "former_lanes", "former_seats", "gates", "gathers", "grouped", "groups", "leases", "policies", "redrives",
     "redriving", "reindexed", "result_times", "results", "runs", "schedules", "seats", "settings", "slots",
     "special", "staged", "streams", "strikes", "tended", "ticks", "wake",
@@ -33,6 +33,7 @@ EXCEPT = {
     ("Places.gone", "Verbs.mute", "muted"): "a group, no message",
     ("Places.gone", "signs:trim", "index"): "signs of a dependency that have ended, no message",
     ("Places.gone", "transfer:arrive", "to_history"): "a transfer was cut off: the message is not there yet",
+    ("Places.gone", "again:put_back", "history"): "it is put back as new",
     ("Places.gone", "Verbs.restore", "history"): "a restore was cut off: the message is not there yet",
     ("Places.put", "send:write", "delay > 0 and scheduled or ready"): "new messages, in one command",
     ("Places.put", "send:write", "scheduled"): "new messages that wait for a seat, in one command",

@@ -152,7 +152,7 @@ async def test_a_send_that_fails(broker: Any, spans: Spans) -> None:
     await queue.send("body", id="m")
     spans.of(broker)
     with pytest.raises(KnownId):
-        await queue.send("body", id="m", new=True)
+        await queue.send("body", id="m", on_duplicate="raise")
     span = spans.one("send orders")
     assert span.status.status_code == StatusCode.ERROR
     assert spans.attributes("send orders")["error.type"] == "rq_dlq.errors.KnownId"

@@ -116,7 +116,7 @@ class Life:
     async def _is_known(self, name: str) -> bool:
         """Send it as a new message; whether the queue says that it is not."""
         try:
-            await self.say("send", lambda: self.a.send(0, id=name, new=True))
+            await self.say("send", lambda: self.a.send(0, id=name, on_duplicate="raise"))
         except KnownId:
             return True
         return False

@@ -87,6 +87,11 @@ SENDING = (
         say=lambda at: at.send_limited("x"),
     ),
     Verb(
+        name="resend", kind="send", roles=PRODUCER | CONSUMER, again=Again.SAME, refused=True,
+        call=lambda w: w.queue.resend_call(("r1", 9), *NEW, mode="replace"), cut_off=frozenset({"n1", "n2"}),
+        say=lambda at: at.queue.send("x", id="x", on_duplicate="replace"),
+    ),
+    Verb(
         name="schedule", kind="configure", roles=PRODUCER | CONSUMER | MAINTENANCE, again=Again.NOTHING_LEFT,
         refused=True,
         call=schedule("every"), cut_off=frozenset({"n1"}),

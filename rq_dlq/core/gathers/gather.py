@@ -12,7 +12,7 @@ from rq_dlq.core.opening import open_again, open_live
 from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.core.sending.answers import answer, past
 from rq_dlq.core.sending.ignored import warn_if_ignored
-from rq_dlq.core.sending.packing import packed
+from rq_dlq.core.sending.packing import check_sent_as_is, packed
 from rq_dlq.core.sending.send import observed
 from rq_dlq.core.steps.confirm import taken_in, unconfirmed
 from rq_dlq.core.steps.replies import ERRORS, Word
@@ -70,10 +70,11 @@ def gather_of(then: Link, within: Duration | None) -> Gathering:
     """
     if within is None:
         raise InvalidInput("within=None: say when `then` is delivered although children are open, as '1d'")
-    if then.options.delay or then.options.ttl or then.options.new:
+    if then.options.delay or then.options.ttl or then.options.raises:
         raise InvalidInput(
             "`then` has no delay and no ttl, and is new: pass within=…, the longest wait for it"
         )
+    check_sent_as_is(then.options, "a gather")
     return Gathering(then, milliseconds(within, name="within", minimum=1))
 
 
@@ -92,7 +93,7 @@ def open_gather(gather: Gathering) -> Steps[None]:
     def call(sender: Sender, items: list[Argument]) -> Call[Any]:
         return calls.open_gather(sender, within=gather.within, items=items, opening=queue.opening)
 
-    sent = yield from _observed(queue, body, message_id, replace(options, new=True), call)
+    sent = yield from _observed(queue, body, message_id, replace(options, raises=True), call)
     gather.id = str(sent)
 
 
@@ -106,6 +107,7 @@ def send_child(gather: Gathering, link: Link) -> Steps[Sent]:
         Unconfirmed, BrokerRefused, BrokerUnavailable: as for a send.
     """
     queue, body, message_id, options = link
+    check_sent_as_is(options, "a gather")
     if not gather.id or gather.over:
         raise InvalidInput("send the children of a gather in its `with` block, before it ends")
     if message_id is not None and message_id in gather.children:  # also if it was acked since
@@ -209,4 +211,4 @@ def _sent(
         raise KnownId(f"{shown(ids[0])} is a child of another gather, or its `then`: nothing was sent", ids)
     if why:
         raise unconfirmed(ids, why)
-    return answer(queue, ids, taken.births(1), taken.known, new=options.new)[0]
+    return answer(queue, ids, taken.births(1), taken.known, raises=options.raises)[0]

@@ -69,7 +69,8 @@ def _add(
     for child in children:
         found[child.id] = GatheredChild(child.id, family, cast("ChildEnd | None", child.end))
     for chunk in chunks([child.id for child in children if child.asked and child.end == "acked"], CHUNK):
-        ends: list[Found] = yield result_calls.result(there.keys, [result_calls.Meant(one) for one in chunk])
+        meant = [result_calls.Meant(one, -1) for one in chunk]  # one more run of a child may follow
+        ends: list[Found] = yield result_calls.result(there.keys, meant)
         for message_id, end in zip(chunk, ends, strict=True):
             found[message_id] = _with_value(there, found[message_id], end)
 

@@ -41,6 +41,12 @@ def acked_at(keys: QueueKeys, message_id: str) -> Command[int | None]:
     return Command(parts, lambda reply: None if reply is None else int(float(reply)))
 
 
+def unique_until(keys: QueueKeys, message_id: str) -> Command[int | None]:
+    """Until when a unique call is known that was acked, milliseconds; None: it was not (lua/resend.lua)."""
+    parts = (b"ZSCORE", keys["acked_ids"], "\1" + message_id)
+    return Command(parts, lambda reply: None if reply is None else int(float(reply)))
+
+
 def trim(keys: QueueKeys, *, through: str) -> Command[int]:
     """Drop the entry of this id and all that are older. Reads as how many."""
     return Command((b"XTRIM", keys["outcomes"], b"MINID", b"=", after(through)), int)

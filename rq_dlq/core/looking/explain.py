@@ -32,7 +32,7 @@ from rq_dlq.values.readable import many, utc
 from rq_dlq.values.record import NUMBER_BITS, birth_of
 from rq_dlq.values.sent import birth_meant
 from rq_dlq.values.signature import BODIES, TASK
-from rq_dlq.values.state import passed_on_of, uncharged_of
+from rq_dlq.values.state import passed_on_of, runs_again, uncharged_of
 from rq_dlq.values.wanted import STATE
 
 if TYPE_CHECKING:
@@ -123,6 +123,9 @@ def _explain(message_id: str, meant: Meant, members: Sequence[QueueState[Any]]) 
         if end := (yield from _ended(member.keys, meant)):
             why, at = f"it was {end.word}", moment(end.at)
             return Explanation(message_id, "gone", why, "nothing", at, None, end.birth or None)
+        if not meant.birth and (until := (yield from _known_until(member, message_id))):
+            why = "it was acked, and stays known, since its task is unique (unique_for)"
+            return Explanation(message_id, "gone", why, "then an equal call is sent", moment(until), None)
     return Explanation(message_id, "unknown", NO_TRACE, "nothing", None, None, meant.birth or None)
 
 
@@ -143,6 +146,15 @@ def _present(queue: QueueState[Any], page: Page, row: Row) -> Steps[Explanation]
     rest += yield from _uncharged(queue, row)
     counts = replace(counts, leased=counts.leased + cancelled)  # both count against max_in_flight
     return _explained(queue, row, settings, now, counts, rest=rest)
+
+
+def _known_until(member: QueueState[Any], message_id: str) -> Steps[int]:
+    """Until when a unique call is known that was acked, milliseconds; 0: it is not."""
+    keys = member.keys
+    until, (now, _) = yield Batch(
+        [calls.unique_until(keys, message_id), queue_calls.stats(keys, keys.family)]
+    )
+    return until if until is not None and until > now else 0
 
 
 def _ended(keys: QueueKeys, meant: Meant) -> Steps[ResultEnd | None]:
@@ -265,11 +277,12 @@ def _leased(row: Row, message: Received[Any], settings: QueueSettings, now: int)
     done = message.progress_made
     said = f" {done.text}" if done and done.text else ""
     how_far = f"; {done.part:.0%} done{said}, {human(max(0, now - done.at))} ago" if done else ""
+    again = "; it was sent again meanwhile, so one more run follows its ack" if runs_again(row.state) else ""
     counts = "counts as a failure" if message.lapsed else "counts as a failure, unless a worker holds it"
     return Explanation(
         row.id,
         "leased",
-        f"a consumer is processing attempt {message.attempt}{budget}{how_far}",
+        f"a consumer is processing attempt {message.attempt}{budget}{how_far}{again}",
         f"unless it is settled or extended, the lease expires in {left} and {counts}",
         moment(row.lease_until),
         message,

@@ -21,7 +21,7 @@ class Meant(NamedTuple):
     """A message that is meant.
 
     Attributes:
-        birth: of the send; 0: the newest with this id.
+        birth: of the send; 0: the newest with this id; -1: of several, the newest that has ended.
     """
 
     id: str

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def answer(
-    queue: QueueState[Any], ids: Sequence[str], births: Sequence[int], known: Places, *, new: bool
+    queue: QueueState[Any], ids: Sequence[str], births: Sequence[int], known: Places, *, raises: bool
 ) -> list[Sent]:
     """The ids as a send returns them; logs which of them dead letters have, and which have another key.
 
@@ -28,15 +28,19 @@ def answer(
         births: of the messages; of those that are known any number.
 
     Raises:
-        KnownId: `new` was passed, and the queue already has some of the ids.
+        KnownId: known ids are errors, and there are some; or messages with these ids have another key or
+            dependency, and were therefore not changed.
     """
-    if known and new:
+    if known and raises:
         raise _known([ids[place] for place in sorted(known)])
     sent = [*map(sent_with, ids, births)]
     if known:
         for n, place in known.items():
-            sent[n] = SentBefore(ids[n], place.known, place.birth)
-        queue.client.blocked.warn(queue.name, [ids[n] for n, place in known.items() if place.known == "dead"])
+            sent[n] = SentBefore(ids[n], place.known, place.birth, place.did)
+        if refused := [ids[n] for n, place in known.items() if place.refused]:
+            raise _other_key(refused)
+        dead = [ids[n] for n, place in known.items() if place.known == "dead" and place.did is None]
+        queue.client.blocked.warn(queue.name, dead)
         queue.client.blocked.warn_of_keys(
             queue.name, [ids[n] for n, place in known.items() if place.other_key]
         )
@@ -72,5 +76,14 @@ def _known(ids: Sequence[str]) -> KnownId:
     return KnownId(
         f"{what}: the queue has it already, dead or alive, or remembers its ack, so nothing was sent with "
         "this id; `rq-dlq msg explain` shows where it is",
+        ids,
+    )
+
+
+def _other_key(ids: Sequence[str]) -> KnownId:
+    what = ids[0] if len(ids) == 1 else f"{len(ids):,} ids"
+    return KnownId(
+        f"{what}: the message with this id has another key or dependency, which never change, so it stays "
+        "as it is; send with the same key, or under another id",
         ids,
     )

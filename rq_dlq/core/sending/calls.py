@@ -10,7 +10,7 @@ from rq_dlq.core.steps.replies import Word, one_of
 from rq_dlq.errors import BrokerRefused
 
 if TYPE_CHECKING:
-    from rq_dlq.values.sent import Known
+    from rq_dlq.values.sent import Did, Known
 
 
 class Place(NamedTuple):
@@ -20,11 +20,15 @@ class Place(NamedTuple):
         known: None: unknown.
         birth: of its send; 0: unknown.
         other_key: it has another key than the item.
+        did: what the send did to it; None: nothing.
+        refused: since it has another key or dependency, nothing was done to it that was asked for.
     """
 
     known: Known | None
     birth: int = 0
     other_key: bool = False
+    did: Did | None = None
+    refused: bool = False
 
 
 Places: TypeAlias = "Mapping[int, Place]"
@@ -89,6 +93,41 @@ def send_limited(
     return call._replace(verb="send_limited")
 
 
+def resend(
+    sender: Sender,
+    *,
+    delay: int,
+    ttl: int,
+    items: Sequence[Argument],
+    opening: str = "",
+    mode: str,
+    max_delay: int = 0,
+    known_for: int = 0,
+) -> Call[Taken | None]:
+    """Add messages, or change those that have the same ids; items: id, payload.
+
+    Args:
+        delay, ttl, opening: as in `send`.
+        mode: what happens to a known one: drop, replace, debounce, redrive or again (lua/resend.lua).
+        max_delay: milliseconds after the first send, of debounce.
+        known_for: milliseconds after the first send for which an id is known, even after the ack; 0: no
+            longer than otherwise.
+
+    Returns:
+        See `send`.
+    """
+    args: dict[str, Argument] = {
+        "number": sender.number,
+        "delay": delay,
+        "ttl": ttl,
+        "opening": opening,
+        "mode": mode,
+        "max_delay": max_delay,
+        "known_for": known_for,
+    }
+    return Call("resend", sender.keys, args, items, _read_taken)
+
+
 def restore(
     sender: Sender, *, items: Sequence[Argument], opening: str, act: str = ""
 ) -> Call[list[int] | None]:
@@ -122,9 +161,18 @@ def read_places(reply: Sequence[Any]) -> Places:
 
 
 def _place(name: str) -> Place:
-    where, birth, *key = name.split("/")
+    where, birth, *more = name.split("/")
     known = _PLACES[where.encode()]
-    return Place(None if known is Word.LATER else known.value, int(birth), bool(key))  # type: ignore[arg-type]
+    other_key = "key" in more
+    word = _DID[more[-1].encode()] if more and more[-1] != "key" else None
+    refused = word is Word.OTHER_KEY
+    return Place(
+        None if known is Word.LATER else known.value,  # type: ignore[arg-type]
+        int(birth),
+        other_key,
+        None if word is None or refused else word.value,  # type: ignore[arg-type]
+        refused,
+    )
 
 
 def _read_known(reply: Any) -> list[int] | None:
@@ -140,3 +188,4 @@ _NOT_SENT: Final = one_of(Word.DELETED, Word.WRONG_LANE, Word.PAST, Word.LIMITED
 _PLACES: Final = one_of(
     Word.READY, Word.SCHEDULED, Word.LEASED, Word.DEAD, Word.EXPIRED, Word.ACKED, Word.LATER
 )  # fmt: skip
+_DID: Final = one_of(Word.REPLACED, Word.POSTPONED, Word.REDRIVEN, Word.AGAIN, Word.OTHER_KEY)

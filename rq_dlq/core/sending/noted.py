@@ -56,4 +56,4 @@ def send_noted(
         raise refusal(queue.name, taken, ttl)
     if why:
         raise unconfirmed(ids, why)
-    answer(queue, ids, [0] * len(ids), taken.known, new=False)
+    answer(queue, ids, [0] * len(ids), taken.known, raises=False)

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, get_args
 
+from rq_dlq.core.sending.calls import resend, send
+from rq_dlq.errors import InvalidInput
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
+from rq_dlq.values.durations import milliseconds, shown
 from rq_dlq.values.key import given_of
 from rq_dlq.values.names import check_id
+from rq_dlq.values.sent import OnDuplicate
 from rq_dlq.values.times import due_of, end_of
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.sending.calls import Taken
+    from rq_dlq.core.steps.call import Argument, Call, Sender
+    from rq_dlq.values.durations import Duration
     from rq_dlq.values.key import Of
     from rq_dlq.values.message import Message
 
 T = TypeVar("T")
+MODES: Final[tuple[str, ...]] = get_args(OnDuplicate)
+MAX_DELAY: Final = "10m"
 
 
 @dataclass(frozen=True, slots=True)
 class SendOptions:
     """The options that all messages of one call share; `delay` and `ttl` as in `values/times.py`.
 
-    `new`: a known id is an error. `carried`: headers of observers; a message that has one of
+    `raises`: a known id is an error. `call`: makes the call that sends; a `Resend` says what happens to a
+    known message. `carried`: headers of observers; a message that has one of
     these names keeps its own, and gets none of them.
     """
 
@@ -32,7 +42,8 @@ class SendOptions:
     priority: int = DEFAULT_PRIORITY
     headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
     persistent: bool = True
-    new: bool = False
+    raises: bool = False
+    call: Callable[..., Call[Taken | None]] = send
     carried: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
     key: str | None = None
     dependency: str | None = None
@@ -46,6 +57,20 @@ class SendOptions:
     def carrying(self, carried: Mapping[str, str]) -> SendOptions:
         """The same options, with these headers of observers."""
         return replace(self, headers=joined(self.headers, carried), carried=carried) if carried else self
+
+
+class Resend(NamedTuple):
+    """Makes the call that sends, and says what happens to a message with the same id; see `calls.resend`."""
+
+    mode: str
+    max_delay: int = 0
+    known_for: int = 0
+
+    def __call__(
+        self, sender: Sender, *, delay: int, ttl: int, items: Sequence[Argument], opening: str
+    ) -> Call[Taken | None]:
+        """The call for these messages."""
+        return resend(sender, delay=delay, ttl=ttl, items=items, opening=opening, **self._asdict())
 
 
 class Link(NamedTuple):
@@ -107,7 +132,63 @@ def own_options(message: Message[Any], options: SendOptions) -> SendOptions:
         dependency=options.dependency if message.dependency is None else message.dependency,
         persistent=options.persistent if message.persistent is None else message.persistent,
         result=options.result if message.result is None else message.result,
+        **_own_duplicates(message, options),
     )
+
+
+def _own_duplicates(message: Message[Any], options: SendOptions) -> dict[str, Any]:
+    if message.on_duplicate is None and message.max_delay is None:
+        return {}
+    said: str | None = message.on_duplicate
+    if said is None:
+        said = options.call.mode if isinstance(options.call, Resend) else "drop"
+    delayed = message.delay if message.delay is not None else options.delay or None
+    return duplicates(said, message.max_delay, delayed)
+
+
+def duplicates(on_duplicate: object, max_delay: Duration | None, delay: Duration | None) -> dict[str, Any]:
+    """Fields of `SendOptions`, from what a user passed.
+
+    Args:
+        max_delay: None: ten minutes, if that is needed.
+        delay: None: there is none, or a time in its place.
+
+    Raises:
+        InvalidInput: there is no such word, `debounce` is without a delay or longer than `max_delay`, or
+            `max_delay` has no use.
+        InvalidDuration: `max_delay` is not a duration.
+    """
+    if on_duplicate not in MODES:
+        raise InvalidInput(f"on_duplicate={shown(on_duplicate)}: use one of {', '.join(MODES)}")
+    if on_duplicate != "debounce":
+        if max_delay is not None:
+            raise InvalidInput(f'max_delay is for on_duplicate="debounce", not "{on_duplicate}"')
+        return {
+            "raises": on_duplicate == "raise",
+            "call": send if on_duplicate in {"drop", "raise"} else Resend(str(on_duplicate)),
+        }
+    if delay is None:
+        raise InvalidInput('on_duplicate="debounce" starts the delay anew: pass delay="30s", not a time')
+    most = milliseconds(MAX_DELAY if max_delay is None else max_delay, name="max_delay", minimum=1)
+    if milliseconds(delay, name="delay", minimum=1) > most:
+        raise InvalidInput(
+            f"delay={shown(delay)} is longer than max_delay={shown(max_delay or MAX_DELAY)}, the longest "
+            "wait since the first send: pass a longer one"
+        )
+    return {"raises": False, "call": Resend("debounce", most)}
+
+
+def check_sent_as_is(options: SendOptions, where: str) -> None:
+    """Check that known ids need no verb of their own, which only a send outside of a transaction has.
+
+    Raises:
+        InvalidInput: `on_duplicate` is another than drop or raise, or the task is unique.
+    """
+    if isinstance(options.call, Resend):
+        raise InvalidInput(
+            f"{where} cannot change known messages: leave out on_duplicate; a unique task takes "
+            "options(id=…), or options(id=None) for a drawn one"
+        )
 
 
 def asks_result(queue: QueueState[Any], options: SendOptions) -> bool:

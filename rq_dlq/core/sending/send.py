@@ -11,8 +11,8 @@ from rq_dlq.core.opening import open_again, open_live
 from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.sending.answers import answer, refusal
 from rq_dlq.core.sending.ignored import warn_if_ignored
-from rq_dlq.core.sending.packing import SendOptions, own_options, packed
-from rq_dlq.core.sending.windows import window_of
+from rq_dlq.core.sending.packing import SendOptions, duplicates, own_options, packed
+from rq_dlq.core.sending.windows import check_named, checked, window_of
 from rq_dlq.core.steps.confirm import taken_in, unconfirmed
 from rq_dlq.core.steps.replies import Word
 from rq_dlq.core.steps.senders import answered
@@ -21,7 +21,7 @@ from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
 from rq_dlq.values.flags import check_flag
 from rq_dlq.values.message import Message
 from rq_dlq.values.observer import Sending
-from rq_dlq.values.sent import Sent
+from rq_dlq.values.sent import OnDuplicate, Sent
 from rq_dlq.values.times import due_of, end_of
 
 if TYPE_CHECKING:
@@ -32,14 +32,21 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.durations import Duration
 
-    _Times: TypeAlias = tuple[Duration | None, Duration | None, datetime | None, datetime | None]
+    _Shared: TypeAlias = tuple[
+        Duration | None,
+        Duration | None,
+        datetime | None,
+        datetime | None,
+        OnDuplicate | None,
+        Duration | None,
+    ]
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 PLAIN = SendOptions()
-_NO_TIMES = (None, None, None, None)
+_NOTHING_SAID = (None, None, None, None, None, None)
 
 WithResult: TypeAlias = "Callable[[Sent], Sent]"
 """Gives the id of a message that asks for its result a method that gets it."""
@@ -52,25 +59,28 @@ def send_options(
     headers: Mapping[str, str] | None = None,
     *,
     persistent: bool = True,
-    new: bool = False,
+    on_duplicate: OnDuplicate = "drop",
     key: str | None = None,
     dependency: str | None = None,
     result: bool = False,
     at: datetime | None = None,
     expires_at: datetime | None = None,
+    max_delay: Duration | None = None,
 ) -> SendOptions:
     """The options that a user passed, checked.
 
     Raises:
         InvalidDuration: a delay below 0 or a ttl below one millisecond.
-        InvalidInput: `persistent`, `new` or `result` is neither True nor False, or a time is not valid.
+        InvalidInput: `persistent` or `result` is neither True nor False, a time is not valid, or
+            `on_duplicate` is not.
     """
-    plain = delay is None and ttl is None and headers is None and persistent is True and new is False
-    plain = plain and result is False and at is None and expires_at is None
+    plain = (
+        delay is None and ttl is None and headers is None and persistent is True and on_duplicate == "drop"
+    )
+    plain = plain and result is False and at is None and expires_at is None and max_delay is None
     if plain and priority is DEFAULT_PRIORITY and key is None and dependency is None:  # nearly always
         return PLAIN
     check_flag(persistent, "persistent")
-    check_flag(new, "new")
     check_flag(result, "result")
     return SendOptions(
         due_of(delay, at),
@@ -78,10 +88,10 @@ def send_options(
         priority,
         headers or NO_HEADERS,
         persistent,
-        new,
         key=key,
         dependency=dependency,
         result=result,
+        **duplicates(on_duplicate, max_delay, delay),
     )
 
 
@@ -90,8 +100,10 @@ def send_one(queue: QueueState[T], body: T, message_id: str | None, options: Sen
 
     Raises:
         Unconfirmed: too few replicas have it.
-        KnownId: `new` was passed, and the queue already has the id.
+        KnownId: the queue already has the id, and that is an error, or its message has another key.
     """
+    if message_id is None and options.call is not sending_calls.send:
+        check_named(None)
     if not queue.client.observers:
         return _send_one(queue, body, message_id, options)
     known_id = next(queue.client.ids.drawn()) if message_id is None else message_id
@@ -110,7 +122,7 @@ def observed(
     return sent
 
 
-def _send_one(  # noqa: C901 - a helper would add a frame to each send
+def _send_one(  # noqa: C901, PLR0912 - a helper would add a frame to each send
     queue: QueueState[T], body: T, message_id: str | None, options: SendOptions
 ) -> Steps[Sent]:
     if queue.view or queue.part != "live":
@@ -124,7 +136,9 @@ def _send_one(  # noqa: C901 - a helper would add a frame to each send
     why = ""
     while True:
         sender = queue.client.senders.lend(queue.keys)
-        enter = sending_calls.send_limited if queue.limited else sending_calls.send
+        enter = options.call
+        if queue.limited and enter is sending_calls.send:
+            enter = sending_calls.send_limited
         call = enter(sender, delay=options.delay, ttl=options.ttl, items=item, opening=queue.opening)
         if queue.client.confirm is None:
             taken = yield call
@@ -147,7 +161,7 @@ def _send_one(  # noqa: C901 - a helper would add a frame to each send
         sent = Sent(item[0])
         sent._birth = taken.birth  # noqa: SLF001 - not by `sent_with`: one call less for each send
         return sent
-    return answer(queue, item[:1], [0], taken.known, new=options.new)[0]
+    return answer(queue, item[:1], [0], taken.known, raises=options.raises)[0]
 
 
 class _Put(NamedTuple):
@@ -183,7 +197,9 @@ def _put(queue: QueueState[Any], chunks: Sequence[Sequence[Argument]], options: 
     refused: sending_calls.Taken | None = None
     replies: list[sending_calls.Taken | None]
     while True:
-        enter = sending_calls.send_limited if queue.limited else sending_calls.send
+        enter = options.call
+        if queue.limited and enter is sending_calls.send:
+            enter = sending_calls.send_limited
         calls = [
             enter(sender, delay=options.delay, ttl=options.ttl, items=items, opening=queue.opening)
             for sender, _, items in left
@@ -227,8 +243,8 @@ def send(
     Raises:
         InvalidInput: `bodies` is one body.
         Unconfirmed: too few replicas have some of them; those after them were not sent.
-        KnownId: `new` was passed, and the queue already has some of the ids; those after this round trip were
-            not sent.
+        KnownId: the queue already has some of the ids, and that is an error, or their messages have other
+            keys; those after this round trip were not sent.
     """
     if not queue.client.observers:
         return _send(queue, bodies, with_result, options)
@@ -259,10 +275,12 @@ def _send(
     yield from open_live(queue, "send to")
     sent: list[Sent] = []
     try:
-        for (delay, ttl, at, expires_at), run in groupby(bodies, _times_of):
-            times: Message[Any] = Message(None, delay=delay, ttl=ttl, at=at, expires_at=expires_at)
-            own = own_options(times, options)
-            yield from _send_run(queue, run, own, with_result, sent)
+        for (delay, ttl, at, expires_at, known, most), run in groupby(bodies, _shared_by):
+            shared: Message[Any] = Message(
+                None, delay=delay, ttl=ttl, at=at, expires_at=expires_at, on_duplicate=known, max_delay=most
+            )
+            own = own_options(shared, options)
+            yield from _send_run(queue, checked(run, own), own, with_result, sent)
     except RqDlqError as error:
         if sent:
             error.add_note(f"{len(sent):,} messages before it were sent")
@@ -277,7 +295,7 @@ def _send_run(
     with_result: WithResult | None,
     sent: list[Sent],
 ) -> Steps[None]:
-    """Send messages that share their times, and add their ids to `sent`."""
+    """Send messages that share their times and what happens to known ones, and add their ids to `sent`."""
     while True:
         window = window_of(queue, source, options)
         if not window.chunks:
@@ -291,13 +309,15 @@ def _send_run(
             raise refusal(queue.name, put.refused, options.ttl)
         if put.unconfirmed:
             raise unconfirmed(window.ids, put.unconfirmed)
-        answers = answer(queue, window.ids, put.births, put.known, new=options.new)
+        answers = answer(queue, window.ids, put.births, put.known, raises=options.raises)
         if with_result is not None:
             for n in window.asking:
                 answers[n] = with_result(answers[n])
         sent += answers
 
 
-def _times_of(body: object) -> _Times:
-    """The delay and the time to live of a message itself, and the times for them; None: the call's."""
-    return (body.delay, body.ttl, body.at, body.expires_at) if isinstance(body, Message) else _NO_TIMES
+def _shared_by(body: object) -> _Shared:
+    """What a message says itself of its times and of known ids; None: the call's."""
+    if not isinstance(body, Message):
+        return _NOTHING_SAID
+    return (body.delay, body.ttl, body.at, body.expires_at, body.on_duplicate, body.max_delay)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from rq_dlq.core.sending.calls import send
 from rq_dlq.core.sending.packing import asks_result, own_options, packer
 from rq_dlq.core.steps.step import CHUNK, CHUNK_BYTES, WINDOW
+from rq_dlq.errors import InvalidInput
 from rq_dlq.values.message import Message
 
 if TYPE_CHECKING:
@@ -75,3 +77,23 @@ def _items(
             break
     window.ids += cast("list[str]", items[::2])
     return items, size
+
+
+def checked(bodies: Iterator[T | Message[T]], options: SendOptions) -> Iterator[T | Message[T]]:
+    """Messages, each with an id if that is what the options are about."""
+    return bodies if options.call is send else map(_named, bodies)
+
+
+def _named(body: Any) -> Any:
+    check_named(body.id if isinstance(body, Message) else None)
+    return body
+
+
+def check_named(message_id: str | None) -> None:
+    """Check that a message has an id, which may be known.
+
+    Raises:
+        InvalidInput: it has none.
+    """
+    if message_id is None:
+        raise InvalidInput("on_duplicate is about an id that was sent before: pass id=…")

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rq_dlq.core.sending.packing import check_sent_as_is
 from rq_dlq.core.sessions import session as sessions
 from rq_dlq.core.sessions.session import Session
 from rq_dlq.core.sessions.shares import check_chain
@@ -74,6 +75,7 @@ def ack_and_send(
         if len(links) > MOST:
             raise InvalidInput(f"an ack sends {MOST:,} messages at most, not {len(links):,}: use a session")
         for link in links:
+            check_sent_as_is(link.options, "an ack that sends")
             yield from sessions.send(chain, *link)
         check_chain(chain.outgoing)
     try:

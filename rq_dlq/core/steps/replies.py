@@ -70,6 +70,12 @@ class Word(StrEnum):
     PENDING = "pending"
     UNASKED = "unasked"
 
+    REPLACED = "replaced"
+    POSTPONED = "postponed"
+    REDRIVEN = "redriven"
+    AGAIN = "again"
+    OTHER_KEY = "other_key"
+
     def __bool__(self) -> bool:
         return self is Word.DONE
 

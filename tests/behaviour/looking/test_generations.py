@@ -61,7 +61,7 @@ async def test_an_acked_id_is_known_as_long_as_its_value(broker: Any, clock: Clo
     await (await one(queue)).ack(result=1)
     clock.advance("599s")
     with pytest.raises(KnownId):
-        await queue.send("x", id=NAME, new=True)
+        await queue.send("x", id=NAME, on_duplicate="raise")
     known, other = await queue.send_many([Message("x", id=NAME), Message("y", id="other")])
     assert (known.new, known.known, known.birth) == (False, "acked", first.birth)
     assert other.new

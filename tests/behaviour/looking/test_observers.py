@@ -81,7 +81,7 @@ async def test_a_send_that_fails(broker: Any) -> None:
     recorder = observed(broker)
     await queue.send("body", id="m")
     with pytest.raises(KnownId):
-        await queue.send("body", id="m", new=True)
+        await queue.send("body", id="m", on_duplicate="raise")
     assert recorder.seen[2:] == ["send orders:", "send orders: KnownId"]
 
 

@@ -49,10 +49,10 @@ async def test_who_sends_a_new_message_is_told_that_its_id_is_known(
     queue = broker.queue("a")
     await bring_to(state, queue, clock)
     with pytest.raises(KnownId, match=r"^m: the queue has it already, dead or alive") as raised:
-        await queue.send("other body", id="m", new=True)
+        await queue.send("other body", id="m", on_duplicate="raise")
     assert raised.value.ids == ("m",)
     assert await counts(queue) == {state: 1}
-    assert await queue.send("x", id="n", new=True) == "n"
+    assert await queue.send("x", id="n", on_duplicate="raise") == "n"
 
 
 async def test_a_batch_of_new_messages_names_those_that_are_known(broker: Any) -> None:
@@ -61,7 +61,7 @@ async def test_a_batch_of_new_messages_names_those_that_are_known(broker: Any) -
     await queue.send_many(Message(body=0, id=f"m{n}") for n in (1_001, 1_300))
     batch = (Message(body=n, id=f"m{n if n != 1_999 else 1}") for n in range(3_000))
     with pytest.raises(KnownId, match=r"^3 ids: ") as raised:
-        await queue.send_many(batch, new=True)
+        await queue.send_many(batch, on_duplicate="raise")
     assert raised.value.ids == ("m1001", "m1300", "m1")
     assert raised.value.__notes__[:-1] == ["1,000 messages before it were sent"]
     assert (await queue.stats()).ready == 1_999

@@ -132,7 +132,7 @@ async def test_who_wants_a_new_one_is_told_by_the_error(
     queue = broker.queue("a")
     await bury(queue, [Message(body=0, id="m")])
     with pytest.raises(rq_dlq.KnownId):
-        await queue.send(1, id="m", new=True)
+        await queue.send(1, id="m", on_duplicate="raise")
     assert not warnings(caplog)
     assert (await queue.stats()).totals["known"] == 1
 

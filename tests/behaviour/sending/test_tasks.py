@@ -113,7 +113,7 @@ async def test_a_queue_with_settings_of_its_own(broker: Any) -> None:
 
 async def test_options_are_those_of_send(broker: Any, clock: Clock) -> None:
     task = broker.task(queue="mail")(welcome).options(
-        id="m", delay="1h", ttl="2h", priority=9, headers={"tenant": "a"}, new=True
+        id="m", delay="1h", ttl="2h", priority=9, headers={"tenant": "a"}, on_duplicate="raise"
     )
     assert await task.send(7) == "m"
     assert await broker.queue("mail").claim() == []

@@ -145,7 +145,7 @@ async def test_who_lets_a_known_id_out_is_not_charged(held_by: str, broker: Any,
     )
     with pytest.raises(KnownId):
         async with deliveries[0]:
-            await mails.send("again", id="m", new=True)
+            await mails.send("again", id="m", on_duplicate="raise")
     assert (await one(orders)).charged == 1
     strict = broker.queue("orders", redelivery=replace(AT_ONCE, fatal=(KnownId,)))
     await strict.send("fatal", id="f")

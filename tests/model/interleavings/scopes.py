@@ -113,6 +113,7 @@ ELSEWHERE = {
         ("cancel", "pause_lane", "probe_lane"), "of seats and gates, which no world has: K1, K2, K3 and K6"
     ),
     "limit_lane": "of seats, which no world has: K2 and K3",
+    "resend": "of ids that are sent again, which scopes draw once: T2, T4, behaviour/sending/test_known_ids",
     "restore": "of messages from outside, dead from the start: T4, and cli/test_exports",
     "delete": "it ends the world: T4, and behaviour/queues/test_delete",
     **dict.fromkeys(("configure", "set_policy"), "a scope is one world of settings: T2 and T4"),
