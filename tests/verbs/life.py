@@ -45,6 +45,7 @@ ELSEWHERE = {
     **dict.fromkeys(names(VERBS, "configure"), _ONCE),
     **dict.fromkeys(("pause", "pause_lane", "limit_lane", "probe_lane", "reset", "restore", "mute"), _ONCE),
     **dict.fromkeys(("start_redrive", "offer_redrive", "steer_redrive", "undo_redrive"), _ONCE),
+    "resend": "its reply is lost in behaviour/sending/test_known_ids, for each mode",
     "send_limited": "it does what send does, beside a limit: T48",
     "pass_on": "of what this program does not take: T39",
     **dict.fromkeys(

@@ -233,7 +233,9 @@ TRIALS = [(verb, place) for verb, (places, _) in VERBS.items() for place in plac
 WITHOUT = {
     "renumber": "it changes only queues of 0.1.0",
     **dict.fromkeys(("commit_job", "drop_staged"), "it reads only what a job staged"),
-    **dict.fromkeys(("send_limited", "move_staged", "schedule", "restore"), "it adds messages as send does"),
+    **dict.fromkeys(
+        ("send_limited", "resend", "move_staged", "schedule", "restore"), "it adds messages as send does"
+    ),
     **dict.fromkeys(("begin_batch", "note_batch"), "it reads only what is noted of a query"),
     "set_policy": "it reads only the map of policies",
     "mute": "it reads only the rows of groups",
