@@ -86,7 +86,7 @@ def checked(bodies: Iterator[T | Message[T]], options: SendOptions) -> Iterator[
 
 def _named(body: Any) -> Any:
     check_named(body.id if isinstance(body, Message) else None)
-    return body
+    return body  # pyright: ignore[reportUnknownVariableType] - of any body
 
 
 def check_named(message_id: str | None) -> None:
