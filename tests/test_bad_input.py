@@ -226,11 +226,10 @@ def test_headers(headers: Any, queue: Any) -> None:
 
 
 @each_row("flag", FLAGS)
-@each_row("option", ["persistent", "new"])
-def test_flags(option: str, flag: Any, queue: Any) -> None:
+def test_flags(flag: Any, queue: Any) -> None:
     for call in (
-        lambda: queue.send("x", **{option: flag}),
-        lambda: queue.send_many(["x"], **{option: flag}),
+        lambda: queue.send("x", persistent=flag),
+        lambda: queue.send_many(["x"], persistent=flag),
     ):
         with pytest.raises(InvalidInput, match="Pass True or False") as raised:
             call()

@@ -48,7 +48,7 @@ class BrokerBase(Answering):
         self._pool = pool
         self._verbs = verbs
         self._retries = retries or retries_of(self.settings.patience)
-        self._client = self.settings.client()
+        self._client = self.settings._client()
         self._hand_claims = HandClaims()
         self._import()
 

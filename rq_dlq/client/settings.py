@@ -134,7 +134,7 @@ class BrokerSettings:
             return None
         return Confirm(self.replicas, milliseconds(self.confirm_within, name="confirm_within"))
 
-    def client(self) -> Client:
+    def _client(self) -> Client:
         """What all queue objects of a broker share."""
         return Client(confirm=self.confirm, fingerprint=self.fingerprint, version=self.version)
 

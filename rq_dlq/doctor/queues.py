@@ -105,7 +105,7 @@ def _held_up(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str |
     said: list[str | UnreachableQueue] = []
     for name, (now, stats) in zip(names, counts, strict=True):
         if stats.blocked:
-            queue = settings.queue(name, Any, "30s", {}, settings.client())
+            queue = settings.queue(name, Any, "30s", {}, settings._client())
             found = [*(yield from keyed.held_up(queue, now, PATIENCE)), *(yield from paused_keys(queue, now))]
             said += [f"{name}: {words}" for words in found]
     return said

@@ -114,7 +114,7 @@ def loaded(verbs: Verbs) -> Steps[None]:
 def trial(settings: BrokerSettings, verbs: Verbs) -> Steps[Check]:
     """Send, claim and ack a message in a private namespace, and remove its keys."""
     private = replace(settings, namespace=f"{settings.namespace}:doctor-{secrets.token_hex(4)}")
-    queue = private.queue("doctor", Any, "30s", {}, private.client())
+    queue = private.queue("doctor", Any, "30s", {}, private._client())
     begin = time.monotonic()
     try:
         acked = yield from _there_and_back(queue)

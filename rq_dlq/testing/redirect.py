@@ -11,7 +11,7 @@ from rq_dlq._redis import FAIL_FAST
 from rq_dlq.client.base import BrokerBase
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.settings import BrokerSettings
-from rq_dlq.core.queues.queue import QueueState as Core
+from rq_dlq.core.queues.client import Client
 from rq_dlq.testing.broker import TestBroker
 from rq_dlq.testing.clock import MOVED_CLOCK
 from rq_dlq.testing.faults import Faults
@@ -56,7 +56,7 @@ def redirected(server: Server, patch: pytest.MonkeyPatch) -> TestBroker:
     patch.setattr(rq_dlq.asyncio.Broker, "_connections", property(awaiting.get))
     patch.setattr(rq_dlq.asyncio.Broker, "_connected", connected_awaiting)
     patch.setattr(BrokerSettings, "_check_promise", _nothing_to_do)
-    patch.setattr(Core, "confirm", _in_place_of("confirm", None))
+    patch.setattr(Client, "confirm", _in_place_of("confirm", None))
     patch.setattr(doctor.Watch, "look", _nothing_to_do)
     return TestBroker(server, Faults(MOVED_CLOCK, patch), patch)
 

@@ -78,9 +78,10 @@ def _callers(text: str) -> dict[str, list[range]]:
 
 
 def _called(node: ast.AST) -> Iterator[str]:
-    """The verb of `Call("claim", …)`, and any text that is the first argument of a call."""
+    """The verb of `Call("claim", …)`, any text that is the first argument of a call, and `verb="claim"`."""
     if isinstance(node, ast.Call):
-        yield from (str(word.value) for word in node.args[:1] if isinstance(word, ast.Constant))
+        words = [*node.args[:1], *(given.value for given in node.keywords if given.arg == "verb")]
+        yield from (str(word.value) for word in words if isinstance(word, ast.Constant))
 
 
 def lines_calling(verb: str, texts: Mapping[str, str]) -> Iterator[tuple[str, range]]:

@@ -120,10 +120,11 @@ def _explain(message_id: str, meant: Meant, members: Sequence[QueueState[Any]]) 
                 more = yield from said_of(member.keys, row)
                 return replace(found, why=found.why + more, birth=birth)
     for member in members:
-        if end := (yield from _ended(member.keys, meant)):
+        end, until = yield from _ended(member.keys, meant)
+        if end:
             why, at = f"it was {end.word}", moment(end.at)
             return Explanation(message_id, "gone", why, "nothing", at, None, end.birth or None)
-        if not meant.birth and (until := (yield from _known_until(member, message_id))):
+        if until and not meant.birth:
             why = "it was acked, and stays known, since its task is unique (unique_for)"
             return Explanation(message_id, "gone", why, "then an equal call is sent", moment(until), None)
     return Explanation(message_id, "unknown", NO_TRACE, "nothing", None, None, meant.birth or None)
@@ -148,36 +149,32 @@ def _present(queue: QueueState[Any], page: Page, row: Row) -> Steps[Explanation]
     return _explained(queue, row, settings, now, counts, rest=rest)
 
 
-def _known_until(member: QueueState[Any], message_id: str) -> Steps[int]:
-    """Until when a unique call is known that was acked, milliseconds; 0: it is not."""
-    keys = member.keys
-    until, (now, _) = yield Batch(
-        [calls.unique_until(keys, message_id), queue_calls.stats(keys, keys.family)]
-    )
-    return until if until is not None and until > now else 0
+def _ended(keys: QueueKeys, meant: Meant) -> Steps[tuple[ResultEnd | None, int]]:
+    """The end of a message that is not here, and until when its id is known as that of a unique call.
 
-
-def _ended(keys: QueueKeys, meant: Meant) -> Steps[ResultEnd | None]:
-    """The end of a message that is not here; None: nothing remembers it.
-
-    This is known from its result, from the newest part of the outcome history, or from the ids of acked
-    messages (`dedup_window`), which have no births, but an ack is later than its send.
+    None: nothing remembers the end. 0: the id is not known; otherwise milliseconds. The end is known from its
+    result, from the newest part of the outcome history, or from the ids of acked messages (`dedup_window`),
+    which have no births, but an ack is later than its send.
     """
-    (result,), acked, events = yield Batch(
+    (result,), acked, events, until, (now, _) = yield Batch(
         [
             result_calls.result(keys, [meant]),
             calls.acked_at(keys, meant.id),
             calls.newest(keys, limit=REMEMBERED),
+            calls.unique_until(keys, meant.id),
+            queue_calls.stats(keys, keys.family),
         ]
     )
+    known = until if until is not None and until > now else 0
     if isinstance(result, ResultEnd):
-        return result
+        return result, known
     for outcome in (read_outcome(keys.family, entry) for entry in reversed(events)):
         if outcome.id == meant.id and outcome.event in ENDS and meant.birth in {0, outcome.birth}:
-            return ResultEnd(outcome.event, outcome.birth or 0, round(outcome.at.timestamp() * 1000), b"")
+            end = ResultEnd(outcome.event, outcome.birth or 0, round(outcome.at.timestamp() * 1000), b"")
+            return end, known
     if acked is not None and acked >= meant.birth >> NUMBER_BITS:
-        return ResultEnd("acked", meant.birth, acked, b"")
-    return None
+        return ResultEnd("acked", meant.birth, acked, b""), known
+    return None, known
 
 
 def _is_orphaned(keys: QueueKeys, page: Page, row: Row) -> Steps[bool]:
