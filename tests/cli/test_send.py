@@ -147,6 +147,60 @@ def test_ids_and_counts_for_programs(shell: Shell, broker: rq_dlq.Broker) -> Non
     assert told == [*({"id": one} for one in ids), {"queue": "mails", "sent": 2, "skipped": 0}]
 
 
+def test_lines_whose_ids_are_known_replace_what_waits(shell: Shell, broker: rq_dlq.Broker) -> None:
+    words = ["send", "orders", "--jsonl", "--id-field", "order"]
+    shell(*words, typed='{"order": 7, "n": 1}\n{"order": "b", "n": 1}\n')
+    told = shell(*words, typed='{"order": 7, "n": 2}\n{"order": "c", "n": 2}\n').stderr
+    assert "sent 1 message to orders; 1 id known (ready: 1)" in told
+    told = shell(*words, "--on-duplicate", "replace", typed='{"order": 7, "n": 3}\n').stderr
+    assert "sent 0 messages to orders; 1 id known (replaced: 1)" in told
+    queue = broker.queue("orders")
+    assert {one.id: one.body["n"] for one in queue.peek()} == {"7": 3, "b": 1, "c": 2}
+    queue.claim(9)
+    words += ["--on-duplicate", "again"]
+    said = json.loads(shell("-o", "json", *words, typed='{"order": 7}\n{"order": "b"}\n').stdout)
+    assert said == {"queue": "orders", "sent": 0, "skipped": 0, "known": {"again": 2}}
+    told = shell(*words, typed='{"n": 1}\n{"order": 1.5}\n', code=1).stderr
+    assert told.count("no text or whole number in the field 'order', which is its id") == 2
+
+
+def test_the_longest_wait_of_what_is_sent_again(shell: Shell, broker: rq_dlq.Broker) -> None:
+    """It counts from the first send, which is over by the second."""
+    words = ["send", "orders", "--id", "m", "--on-duplicate", "debounce"]
+    shell(*words, "--delay", "30m", typed="one\n", code=2)  # ten minutes, unless it is said
+    first = [*words, "--delay", "1h", "--max-delay", "90m"]
+    shell(*first, typed="one\n")
+    told = shell(*words, "--delay", "30m", "--max-delay", "30m", typed="two\n").stderr
+    assert "1 id known (postponed: 1)" in told
+    (message,) = broker.queue("orders").select(all=True).browse()
+    assert message.body == "two"
+    assert (moment(message.due) - message.enqueued_at).total_seconds() == pytest.approx(1800, abs=0.001)
+
+
+@each_row(
+    "words, says",
+    [
+        (["--on-duplicate", "replace"], "pass --id="),
+        (["--on-duplicate", "never", "--id", "m"], "--on-duplicate"),
+        (["--on-duplicate", "debounce", "--id", "m"], "pass --delay="),
+        (["--on-duplicate", "replace", "--id", "m", "--max-delay", "1m"], "--max-delay is for"),
+        (["--max-delay", "1m", "--id", "m"], "--max-delay is for"),
+        (["--id", "m", "--id-field", "order"], "either --id or --id-field"),
+    ],
+)
+def test_options_for_known_ids_that_make_no_sense(
+    shell: Shell, broker: rq_dlq.Broker, words: list[str], says: str
+) -> None:
+    assert says in " ".join(shell("send", "orders", *words, typed="one\n", code=2).stderr.split())
+    assert bodies(broker) == []
+
+
+def test_an_id_is_that_of_one_message(shell: Shell, broker: rq_dlq.Broker) -> None:
+    told = shell("send", "orders", "--id", "m", typed="a\nb\n", code=1).stderr
+    assert "--id is the id of one message, and there are 2: use --id-field" in " ".join(told.split())
+    assert broker.queues() == []
+
+
 def test_a_message_in_the_place_of_the_file_is_told_the_way(shell: Shell, broker: rq_dlq.Broker) -> None:
     told = shell("send", "orders", '{"id": 1}', code=2).stderr
     assert """pipe it: echo '{"id": 1}' | rq-dlq send QUEUE""" in " ".join(told.split())

@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 
 from rq_dlq import IndividualDeadLetterStrategy, InvalidInput, KnownId, Message, PerKey, ResultError
+from rq_dlq.values.record import BARE, KEY, LENGTH, content_of, pack_field
 from tests.audit import audit
 from tests.behaviour.faults import lose_replies
-from tests.behaviour.helpers import STATES, bring_to, bury, counts, ids, one
+from tests.behaviour.helpers import AT_ONCE, STATES, bring_to, bury, counts, ids, one
 from tests.behaviour.results.test_results import of
 from tests.conftest import Clock
 from tests.tables import each_row, each_row_afresh
 from tests.variants import on_fakeredis
 
 pytestmark = on_fakeredis("records are divided and joined by the Lua")
+RECORDS = "rq:{a}:messages"
 LONG = "x" * 3_000  # its state has the head of its record (lua/record.lua)
 SAID = ["place", "why", "next", "at", "birth"]
 OF_THE_MESSAGE = [
@@ -100,6 +102,34 @@ async def test_a_replaced_one_is_as_persistent_as_it_was_sent(broker: Any) -> No
         with pytest.raises(ResultError):
             await of(sent)
     assert [letter.id for letter in await queue.dlq.browse()] == ["n"]
+
+
+@each_row_afresh("mode", ["replace", "debounce", "redrive", "again"])
+async def test_the_fields_of_a_record_stay_and_those_of_the_new_send_do_not_count(
+    mode: str, broker: Any, raw: Any
+) -> None:
+    """Also those that only a later version knows; the headers are not among them."""
+    queue = broker.queue("a", redelivery=AT_ONCE)
+    delay = "5m" if mode == "debounce" else None
+    await queue.send("x", id="m", key="k", headers={"a": "1"}, delay=delay)
+    sent = raw.hget(RECORDS, "m")
+    fields = sent[BARE + LENGTH : sent.index(b"{")] + pack_field(31, b"later")
+    block = fields + content_of(sent).headers
+    raw.hset(RECORDS, "m", sent[:BARE] + len(block).to_bytes(LENGTH, "big") + block + content_of(sent).body)
+    before = content_of(raw.hget(RECORDS, "m")).fields
+    assert before.keys() == {KEY, 31}
+    delivery: Any = await one(queue) if mode in {"redrive", "again"} else None
+    if mode == "redrive":
+        await delivery.poison("bad")
+    for body, headers in (("y", {"b": "2"}), (LONG, {}), ("z", {"c": "3"})):
+        options = {"on_duplicate": "replace" if mode == "redrive" and body != "y" else mode, "delay": delay}
+        replaced = await queue.send(body, id="m", key="k", headers=headers, result=True, **options)
+        assert replaced.did is not None
+    if mode == "again":
+        await delivery.nack("boom")
+    found = content_of(raw.hget(RECORDS, "m"))
+    assert (found.fields, found.headers, found.body) == (before, b'{"c":"3"}', b'"z"')
+    audit(raw, "a")
 
 
 async def test_replaced_ones_keep_their_order(broker: Any) -> None:
