@@ -152,7 +152,7 @@ def _present(queue: QueueState[Any], page: Page, row: Row) -> Steps[Explanation]
 def _ended(keys: QueueKeys, meant: Meant) -> Steps[tuple[ResultEnd | None, int]]:
     """The end of a message that is not here, and until when its id is known as that of a unique call.
 
-    None: nothing remembers the end. 0: the id is not known; otherwise milliseconds. The end is known from its
+    None: nothing remembers the end. 0: the id is unknown; otherwise milliseconds. The end is known from its
     result, from the newest part of the outcome history, or from the ids of acked messages (`dedup_window`),
     which have no births, but an ack is later than its send.
     """
