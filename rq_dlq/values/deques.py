@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections import deque
 
 
 T = TypeVar("T")
+_NONE: Final = object()  # no item, so it ends no iteration
 
 
 def take_all(shared: deque[T]) -> list[T]:
     """Take all items; another thread may take some of them at the same time."""
     taken: list[T] = []
-    while shared:
-        try:
-            taken.append(shared.popleft())
-        except IndexError:  # another thread took the last item
-            break
+    with suppress(IndexError):  # the end; a list keeps what it got before an error
+        taken.extend(iter(shared.popleft, _NONE))
     return taken
 
 

@@ -140,11 +140,12 @@ def read_bodies(messages: Sequence[Leased[Any]], codec: Codec[Any]) -> bool:
     It does the same as `message.body` for each, without the calls that are rarely needed.
     """
     read, most = codec.read, records.BARE + codec.max_bytes
+    bare, flags, plain = records.BARE, records.FLAGS, records.PLAIN
     try:
         for message in messages:
             record = message._row.record  # noqa: SLF001 - for speed, also below
-            if read and records.BARE < len(record) <= most and record[records.FLAGS] in records.PLAIN:
-                message._body = read(record[records.BARE :])  # noqa: SLF001
+            if read and bare < len(record) <= most and record[flags] in plain:
+                message._body = read(record[bare:])  # noqa: SLF001
             else:
                 message.body  # noqa: B018 - decodes it
     except Exception:  # noqa: BLE001 - reading that body raises its error

@@ -53,13 +53,17 @@ class Running:
             self.delivery = delivery
             try:
                 if self._takes_delivery:
-                    delivery._returned = checked(self._function(delivery.body, delivery))  # noqa: SLF001
+                    result = self._function(delivery.body, delivery)
                 else:
-                    delivery._returned = checked(self._function(delivery.body))  # noqa: SLF001 - not public
+                    result = self._function(delivery.body)
+                if result is not None:
+                    delivery._returned = checked(result)  # noqa: SLF001 - not public
             except BaseException as raised:  # noqa: BLE001 - no error of a handler ends the worker
                 error = raised
             ended = True
-            self._end()
+            self.delivery = None
+            if self._cutting or self._interrupted:
+                self._end()
         except (HandlerTimeout, Stopped) as late:
             if not ended and error is None:
                 error = late

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -14,7 +15,7 @@ from rq_dlq.values import record
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS, NO_JSON, Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from rq_dlq.core.queues.queue import QueueName
     from rq_dlq.core.results.calls import Found
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.leased import Leased
 
 MOST: Final = 65_536  # bytes of one result
+_state: Final = attrgetter("_row.state")
 _ANY: Final[Codec[Any]] = Codec(Any, MOST)
 _PACK: Final = _ANY.packer(DEFAULT_PRIORITY, NO_HEADERS)  # a body, with flags that show whether it is JSON
 
@@ -43,7 +45,7 @@ def packed(value: Any) -> bytes:
 
 
 def results_of(
-    deliveries: Iterable[Leased[Any]],
+    deliveries: Sequence[Leased[Any]],
     refused: Callable[[Leased[Any], InvalidMessage], None] | None = None,
 ) -> dict[str, bytes]:
     """The results of messages that are about to be acked, if their results were requested, by id.
@@ -55,6 +57,8 @@ def results_of(
         InvalidMessage: one cannot be stored, and there is no `refused`.
     """
     results: dict[str, bytes] = {}
+    if b" result=" not in b"".join(map(_state, deliveries)):  # without Python code for each
+        return results
     for one in deliveries:
         if one._wants_result:  # noqa: SLF001 - no part of what users see, like the next
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from rq_dlq.core.gathers.carrying import carry_ended
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.leased import Leased
 
 _closed, _gathered = attrgetter("closed"), attrgetter("gathered")
+_token = itemgetter(1)
 GOLDEN = (
     0.6180339887498949  # by which the Lua steps from one delay of a batch to the next (lua/judge.lua, judge)
 )
@@ -256,10 +257,8 @@ def _by_family(
 
 def _is_one_family(held: Sequence[Held]) -> bool:
     """Whether no token names a family, so that all are of the queue's own."""
-    for _, token in held:  # noqa: SIM110 - all() takes a generator, which costs an ack of one message more
-        if "@" in token:
-            return False
-    return True
+    tokens = held[0][1] if len(held) == 1 else "".join(map(_token, held))  # without Python code for each
+    return "@" not in tokens
 
 
 def _settle(
