@@ -33,9 +33,9 @@ from rq_dlq.worker.stopping import TICK
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from rq_dlq.doctor.vitals import Vitals
     from rq_dlq.telemetry.health import Address
     from rq_dlq.worker.stopping import Stop
-    from rq_dlq.worker.vitals import Vitals
 
 logger = logging.getLogger("rq_dlq.worker")
 MOST_PROCESSES = 256
