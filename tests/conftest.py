@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[CHOICE] = Choice.of(os.environ)
     config.stash[FORMS] = Forms.of(os.environ)
     config.stash[BEFORE] = contents()
-    if draw := os.environ.get(part.VARIABLE):
+    if draw := part.taken(os.environ, here=not getattr(config.option, "numprocesses", None)):
         config.pluginmanager.register(part.Part.of(draw, ROOT, files_of_tests(config)))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,14 @@ LEFT_OUT = frozenset({"spark"})
 """Folders of which nothing runs without Java."""
 TEST = re.compile(r"^ *(?:async )?def test_", re.MULTILINE)
 SERVER = ("talks to a server", True)
+
+
+def taken(variables: MutableMapping[str, str], *, here: bool) -> str:
+    """The text that draws, or ""; where the tests run, it is taken away: what they start is no part."""
+    draw = variables.get(VARIABLE, "")
+    if here:
+        variables.pop(VARIABLE, None)
+    return draw
 
 
 def folder_of(file: str) -> str:

@@ -65,6 +65,14 @@ def test_a_commit_draws_a_part() -> None:
     assert {part.folder_of(file) for file in both} <= {"spark"}, "each file is drawn at times"
 
 
+def test_what_a_test_starts_is_no_part() -> None:
+    """A run of one file that a test starts would fail for the folders that it leaves out."""
+    assert part.VARIABLE not in os.environ
+    variables = {part.VARIABLE: "one"}
+    assert part.taken(variables, here=False) == part.taken(variables, here=True) == "one"
+    assert part.taken(variables, here=True) == ""
+
+
 def test_half_of_the_files_run_on_each_server() -> None:
     choice = Choice.of({servers.VARIABLE: "embedded,redis-server", DRAW: "one"})
     drawn = [choice.server_of(file) for file in SIZES]
