@@ -15,7 +15,7 @@ end
 
 -- Makes `then` due if its gather is closed and all parts have come.
 function Gathering.complete(q, id)
-  local gather = '#' .. id
+  local gather = Gathers.own(id)
   local number, closed = Gathers.number_of(q, gather)
   if not closed or Gathers.count_open(q, number) > 0 then
     return
@@ -31,7 +31,7 @@ end
 
 -- Whether a gather takes more children: it is open, and `then` waits.
 function Gathering.takes(q, id)
-  local number, closed = Gathers.number_of(q, '#' .. id)
+  local number, closed = Gathers.number_of(q, Gathers.own(id))
   return number and not closed and waiting(q, id) and number or nil
 end
 
@@ -48,7 +48,7 @@ end
 -- Adds the rows of a new gather, first: when `then` is not there, they are removed at the next look.
 local function begin(q, id, within)
   if redis.call('HEXISTS', q.messages, id) == 0 then -- otherwise the reply says that the id is known
-    local gather = '#' .. id
+    local gather = Gathers.own(id)
     redis.call(
       'ZADD', q.gathers, Gathers.new_number(q), gather, Gathers.WAITING + q.now, '+' .. gather,
       q.now + within, '@' .. gather
@@ -68,6 +68,9 @@ function Verbs.open_gather(q, ARGV)
   end
   begin(q, ARGV[4], within)
   local reply, is_wrong = Send.add(q, ARGV, 4, #ARGV, within, 0, opening, true, nil, Gathers.THEN)
+  if redis.call('HEXISTS', q.messages, ARGV[4]) == 0 then -- nothing was sent: its id is known by an earlier message
+    Gathers.forget(q, Gathers.own(ARGV[4]))
+  end
   if not reply then
     return is_wrong and Reply.WRONG_LANE or Reply.DELETED
   end
@@ -92,7 +95,7 @@ end
 local function part_of(q, there, gather, own, id, name)
   local number = Gathers.number_of(q, gather)
   if not number then
-    redis.call('ZADD', there.gathers, own + Gathers.OPEN, '#' .. id .. ' ' .. name)
+    redis.call('ZADD', there.gathers, own + Gathers.OPEN, Gathers.own(id) .. ' ' .. name)
     number = Gathers.new_number(q)
     redis.call('ZADD', q.gathers, number, gather, q.now + Gathers.LOOK, '@' .. gather)
   end
@@ -112,7 +115,7 @@ function Verbs.send_children(q, ARGV, there)
   elseif not Queue.is_open(q, opening) then
     return Reply.DELETED
   end
-  local gather = id .. '/' .. to
+  local gather = Gathers.named(id) .. '/' .. to
   local own = Gathering.takes(there, id)
   local refusal = own and refused(q, gather, ARGV, 8)
   if not own or refusal then
@@ -140,9 +143,9 @@ end
 -- drains
 function Verbs.close_gather(q, ARGV, queues)
   local id, to = ARGV[1], ARGV[2] -- id: of `then`; to: its queue
-  local gather, ended = '#' .. id, {}
+  local gather, ended = Gathers.own(id), {}
   for n, there in ipairs(queues) do
-    if Gathering.close(there, id .. '/' .. to) then
+    if Gathering.close(there, Gathers.named(id) .. '/' .. to) then
       ended[#ended + 1] = n
     end
   end
@@ -180,7 +183,7 @@ end
 
 -- Looks at the gather of a `then` in this queue: when that is gone, and its end was not noted, the gather is removed.
 local function look_at_own(q, gather)
-  local id = gather:sub(2)
+  local id = Gathers.id_of(gather)
   if redis.call('HEXISTS', q.messages, id) == 0 or not Gathers.number_of(q, gather) then
     Gathers.forget(q, gather)
     return 0
@@ -202,9 +205,9 @@ function Verbs.carry_gather(q, ARGV, there)
   elseif gather:sub(1, 1) == '#' then
     return look_at_own(q, gather)
   end
-  local id = gather:match('^[^/]*')
+  local to = '#' .. gather:match('^[^/]*') -- the name of the gather there
   local number, closed = Gathers.number_of(q, gather)
-  local own = Gathers.number_of(there, '#' .. id)
+  local own, id = Gathers.number_of(there, to), Gathers.id_of(to)
   if not number then
     redis.call('ZREM', q.gathers, '@' .. gather)
     calm(q)
@@ -213,16 +216,17 @@ function Verbs.carry_gather(q, ARGV, there)
     closed = true
     redis.call('ZADD', q.gathers, number + Gathers.CLOSED, gather)
   end
-  Gathers.find_ends(q, gather, number, limit, seed)
-  if not closed or Gathers.count_open(q, number) > 0 then
+  if Gathers.find_ends(q, gather, number, limit, seed) then
+    return 1
+  elseif not closed or Gathers.count_open(q, number) > 0 then
     redis.call('ZADD', q.gathers, q.now + Gathers.LOOK, '@' .. gather)
     calm(q)
     return 0
-  elseif not move(q, there, number, gather, own, '#' .. id .. ' ' .. name, limit) then
+  elseif not move(q, there, number, gather, own, to .. ' ' .. name, limit) then
     return 1
   end
   if own then
-    redis.call('ZREM', there.gathers, '#' .. id .. ' ' .. name)
+    redis.call('ZREM', there.gathers, to .. ' ' .. name)
     Gathering.complete(there, id)
   end
   Gathers.forget(q, gather)
@@ -253,7 +257,8 @@ function Verbs.cancel_gather(q, ARGV)
   local act = ARGV[4] -- as in Audit.note_act
   local count, left = 0, 0
   if gather:sub(1, 1) == '#' then
-    count = waiting(q, gather:sub(2)) and cancel(q, gather:sub(2)) and 1 or 0
+    local id = Gathers.id_of(gather)
+    count = waiting(q, id) and cancel(q, id) and 1 or 0
   else
     local number = Gathers.number_of(q, gather)
     local rows = number and Gathers.rows(q, number, false, from, limit) or {}

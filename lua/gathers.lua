@@ -1,12 +1,13 @@
 -- Gathers: when a number of messages have ended, its children, another message becomes due, `then`. Each queue with children
 -- has a part of the gather, and is asked by the state of a child, the queue of `then` by the state of that:
---   gather=ID/QUEUE: a child; ID is the message `then`, QUEUE the queue of that. gather=then: that message
+--   gather=ID/QUEUE: a child; ID is the message `then`, as Gathers.named has it, QUEUE the queue of that. gather=then: that
+--   message
 -- `gathers` has, in the bands of the scores that this module names:
 --   gather → its number; a half-open interval of one is the gather's. And 15/16: it is closed
 --   gather, a blank, id → number + 1/16: the child has not ended; otherwise the place of its end in ENDS, + 1, in sixteenths;
 --   and 1/32 if its result was asked for
 --   '@', gather → when to look at the part next (Verbs.carry_gather); 0: all of its children have ended
--- and of each gather whose `then` is in the queue, under '#' and its id in place of ID/QUEUE, the same; its children are
+-- and of each gather whose `then` is in the queue, under '#' and ID in place of ID/QUEUE, the same; its children are
 --   gather, a blank, queue → the part of this queue has not come yet
 --   gather, a blank, queue, a blank, id → a child of a part that has come
 --   '+', gather → WAITING + when it was opened, until `then` is made due
@@ -26,6 +27,25 @@ local function fraction_of(word)
       return (n + 1) / 16
     end
   end
+end
+
+-- An id of `then` in names of gathers and in states: what divides these is written as in URLs.
+function Gathers.named(id)
+  return (id:gsub('[%%/ #@]', function(mark)
+    return string.format('%%%02X', mark:byte())
+  end))
+end
+
+-- The id of `then`, by the name of its gather in its queue.
+function Gathers.id_of(own)
+  return (own:sub(2):gsub('%%(%x%x)', function(code)
+    return string.char(tonumber(code, 16))
+  end))
+end
+
+-- The name of a gather in the queue of its `then`.
+function Gathers.own(id)
+  return '#' .. Gathers.named(id)
 end
 
 -- The gather that a state, or its fields, names; nil: none.
@@ -103,6 +123,20 @@ function Gathers.forget_all(q, gathers)
   end
 end
 
+-- Has all parts, and the gathers of the queue, looked at next: their messages go with the queue. Returns whether there are any.
+function Gathers.leave(q)
+  local rows = redis.call('ZRANGEBYSCORE', q.gathers, 0, '(' .. Values.digits(Gathers.WAITING))
+  for _, row in ipairs(rows) do
+    local gather = row:sub(2)
+    local number = Gathers.number_of(q, gather)
+    redis.pcall('ZADD', q.gathers, 0, row)
+    if number then
+      redis.pcall('ZADD', q.gathers, number + Gathers.CLOSED, gather)
+    end
+  end
+  return rows[1] ~= nil
+end
+
 -- Notes ends of children of one gather. If all children of the part have ended, the ends stand. A write that fails stops
 -- nothing, since a full server must be drained: the end is found later (Gathers.find_ends).
 local function note(q, gather, ids, word)
@@ -133,9 +167,9 @@ function Gathers.note_end(q, id, more, word)
   local gather = Gathers.of(more)
   if gather == Gathers.THEN then
     if REMOVED[word] then
-      Gathers.forget(q, '#' .. id)
+      Gathers.forget(q, Gathers.own(id))
     else
-      redis.call('ZREM', q.gathers, '+#' .. id) -- it waits for no children any more
+      redis.call('ZREM', q.gathers, '+' .. Gathers.own(id)) -- it waits for no children any more
     end
   elseif gather then
     note(q, gather, { id }, word)
@@ -149,7 +183,7 @@ function Gathers.note_acked(q, ids, texts)
   for n, id in ipairs(ids) do
     local gather = Gathers.of(texts[n])
     if gather == Gathers.THEN then
-      over[#over + 1] = '#' .. id
+      over[#over + 1] = Gathers.own(id)
     elseif gather then
       by_gather[gather] = by_gather[gather] or {}
       table.insert(by_gather[gather], id)
@@ -189,16 +223,19 @@ local function end_of(q, gather, id)
   return fraction_of(word) and word or 'gone'
 end
 
--- Finds ends that were not noted, among at most `limit` open children from a random one on.
+-- Finds ends that were not noted, among at most `limit` open children from a random one on. Returns whether so many have
+-- ended.
 function Gathers.find_ends(q, gather, number, limit, seed)
   local from = math.floor(seed * math.max(0, Gathers.count_open(q, number) - limit + 1))
-  local rows = Gathers.rows(q, number, false, from, limit)
+  local rows, found = Gathers.rows(q, number, false, from, limit), 0
   for n = 1, #rows, 2 do
     local word = end_of(q, gather, rows[n]:sub(#gather + 2))
     if word then
+      found = found + 1
       redis.call('ZADD', q.gathers, Gathers.score_of(number, word, is_asked(tonumber(rows[n + 1]))), rows[n])
     end
   end
+  return found == limit
 end
 
 -- The score of a child that is known to the queue; its state gets the gather. nil: it cannot be one, since it is one of

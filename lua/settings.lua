@@ -151,8 +151,9 @@ end
 
 -- Removes a queue: all its keys, with the progress of queries, except the audit, which is kept for another month. Refused
 -- while the queue is not empty, unless `force` is 1. A list that a job has committed refuses even that, since it may be for
--- several queues: its messages must be moved first. Returns how many messages were removed; or NOT_EMPTY, how many are
--- ready, scheduled, leased, dead and expired, and how many lists are committed.
+-- several queues: its messages must be moved first. The ends of children are carried first, and `gathers` goes with them.
+-- Returns how many messages were removed; or NOT_EMPTY, how many are ready, scheduled, leased, dead and expired, and how many
+-- lists are committed.
 -- drains
 -- keys: all
 function Verbs.delete(q, ARGV, KEYS)
@@ -171,9 +172,9 @@ function Verbs.delete(q, ARGV, KEYS)
     return { Reply.NOT_EMPTY, left[1], left[2], math.max(0, leased), left[3], left[4], lists }
   end
   redis.call('PEXPIRE', q.audit, AUDITED)
-  local keys = redis.call('ZRANGE', q.streams, 0, -1)
+  local keys, carried = redis.call('ZRANGE', q.streams, 0, -1), Gathers.leave(q) and q.gathers
   for _, key in ipairs(KEYS) do
-    keys[#keys + 1] = key ~= q.audit and key or nil
+    keys[#keys + 1] = key ~= q.audit and key ~= carried and key or nil
   end
   -- One command, so that it takes effect at one moment. Redis frees the memory in another thread, whatever its size.
   redis.call('UNLINK', q.messages, unpack(keys))

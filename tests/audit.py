@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import sha1
 from typing import Any
+from urllib.parse import unquote
 
 from rq_dlq import _keys
 from rq_dlq._keys import QueueKeys
@@ -339,8 +340,9 @@ def check_gathers(
     for gather, number in numbers.items():
         assert f"@{gather}" in rows, f"nobody looks at {gather}"
         if gather.startswith("#"):
-            assert gather[1:] in messages, f"{gather} has no `then`"
-            assert f" gather={THEN}" in states[gather[1:]], states[gather[1:]]
+            then = unquote(gather[1:])
+            assert then in messages, f"{gather} has no `then`"
+            assert f" gather={THEN}" in states[then], states[then]
             continue
         open_ones = {
             name.partition(" ")[2]

@@ -299,7 +299,7 @@ class Broker(OwnBroker):
             >>> async with broker.gather(then=(mails, {"to": "anna"}), within="1h") as gather:
             ...     sent = await gather.send(orders, {"total": 7.0})
         """
-        return Gather(self, gather_of(link_of(then, self), within))
+        return Gather(self, gather_of(link_of(then, self, "then=(reports, body)"), within))
 
     async def gathers(self, *, queue: str | None = None) -> list[GatherStatus]:
         """The gathers whose `then` waits for their children.

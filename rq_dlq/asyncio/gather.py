@@ -104,7 +104,8 @@ class Gather:
 
         Raises:
             InvalidInput: an argument is not valid, `expires_at` has passed, the gather has 10,000 children,
-                or it is over: its `within` has passed, or its `then` was cancelled.
+                or one with this id in another queue, or it is over: its `within` has passed, or its `then`
+                was cancelled.
             KnownId: the message is a child of another gather; nothing was sent.
             CrossSlot: the queues are on different nodes of the cluster; nothing was sent.
             Unconfirmed: with durability "replicated": too few replicas have it.
@@ -144,6 +145,7 @@ class Gather:
         """End the children: `then` is due when all have ended. The end of the block does this.
 
         Raises:
+            InvalidInput: the gather was not opened.
             BrokerUnavailable: the outcome is unknown. It is safe to close it again.
 
         Examples:

@@ -300,7 +300,7 @@ class Broker(OwnBroker):
             >>> with broker.gather(then=(mails, {"to": "anna"}), within="1h") as gather:
             ...     sent = gather.send(orders, {"total": 7.0})
         """
-        return Gather(self, gather_of(link_of(then, self), within))
+        return Gather(self, gather_of(link_of(then, self, "then=(reports, body)"), within))
 
     def gathers(self, *, queue: str | None = None) -> list[GatherStatus]:
         """The gathers whose `then` waits for their children.

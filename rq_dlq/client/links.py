@@ -25,18 +25,18 @@ def links_of(send: Iterable[Any], broker: BrokerBase) -> list[Link]:
     """
     given: Any = send  # as users pass it
     if not isinstance(given, Iterable) or isinstance(given, str | bytes | Mapping):
-        raise _not_pairs(send)
+        raise _not_pairs(send, "send=[(invoices, bill)]")
     return [link_of(pair, broker) for pair in send]
 
 
-def link_of(pair: Any, broker: BrokerBase) -> Link:
-    """One of them; see `links_of`."""
+def link_of(pair: Any, broker: BrokerBase, example: str = "send=[(invoices, bill)]") -> Link:
+    """One of them; see `links_of`. An error shows the example of the argument."""
     given: object = pair
     cells = cast("Sequence[Any]", pair if isinstance(pair, tuple | list) else ())
     try:
         target, what = cells
     except ValueError:
-        raise _not_pairs(given) from None
+        raise _not_pairs(given, example) from None
     of_task = getattr(target, "_link", None)
     if of_task is not None:
         work_of(target._queue, broker)
@@ -47,8 +47,7 @@ def link_of(pair: Any, broker: BrokerBase) -> Link:
     return Link(core, what, None, PLAIN)
 
 
-def _not_pairs(send: object) -> InvalidInput:
+def _not_pairs(given: object, example: str) -> InvalidInput:
     return InvalidInput(
-        f"an ack cannot send {shown(send)}: pass pairs of a queue and a body, or of a task and its "
-        "arguments, as send=[(invoices, bill)]"
+        f"{shown(given)} cannot be sent: pass a queue and a body, or a task and its arguments, as {example}"
     )

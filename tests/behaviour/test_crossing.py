@@ -19,7 +19,7 @@ import pytest
 
 import rq_dlq
 import rq_dlq.asyncio
-from rq_dlq import ConfigurationError, RedeliveryPolicy, errors
+from rq_dlq import ConfigurationError, InvalidInput, RedeliveryPolicy, errors
 from rq_dlq.values import forks
 from tests.servers import wait_until
 from tests.tables import each_row_afresh
@@ -84,6 +84,16 @@ def test_broker_pickles_and_connects_again(server: str, raw: Any) -> None:
             (delivery,) = copy.queue("a").claim()
             assert delivery.ack().outcome == "acked"
     assert raw.smembers("other:queues") == {b"a"}
+
+
+def test_a_gather_crosses_no_namespaces(server: str) -> None:
+    """Names of gathers have no namespace: the ends of such children would reach nobody."""
+    url = f"unix://{server}"
+    with rq_dlq.Broker(url) as broker, rq_dlq.Broker(url, namespace="other") as other:
+        gather = broker.gather(then=(broker.queue("reports"), "then"))
+        with gather, pytest.raises(InvalidInput, match="'render' is in the namespace 'other'"):
+            gather.send(other.queue("render"), "x")
+        assert not other.queue("render").claim()
 
 
 async def test_awaiting_broker_pickles(server: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import unquote
 
 from rq_dlq import _keys
 from rq_dlq.core.sending.calls import Taken, read_places
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
 
 CARRIED: Final = 250  # rows that one call moves, or looks at
+_DIVIDES: Final = re.compile(r"[%/ #@]")
 _DUE: Final = 1 << 42  # above all times; then come gathers by their openings (lua/gathers.lua)
 _AT_ONCE: Final = 20  # parts that are looked at together
 _PARTS: Final = 16  # of one, in the scores of rows
@@ -58,8 +61,24 @@ class Row(NamedTuple):
 
 
 def own(message_id: str) -> str:
-    """The name of a gather in the queue of its `then`."""
-    return f"#{message_id}"
+    """The name of a gather in the queue of its `then` (lua/gathers.lua, named)."""
+    return "#" + _DIVIDES.sub(lambda mark: f"%{ord(mark[0]):02X}", message_id)
+
+
+def part(message_id: str, family: str) -> str:
+    """The name of a gather in the queues of its children, and in their states.
+
+    Args:
+        message_id: of `then`.
+        family: the queue of that.
+    """
+    return f"{own(message_id)[1:]}/{family}"
+
+
+def then_of(gather: str) -> tuple[str, str]:
+    """The id of `then`, and its queue, from such a name; no queue: from the name in the queue of `then`."""
+    name, _, family = gather.removeprefix("#").partition("/")
+    return unquote(name), family
 
 
 def open_gather(
@@ -179,7 +198,7 @@ def waiting(keys: QueueKeys) -> Command[list[tuple[str, int]]]:
     """The gathers whose `then` waits in a queue, and when they were opened; the oldest first."""
 
     def read(reply: Any) -> list[tuple[str, int]]:
-        return [(member.removeprefix("+#"), int(score) - _DUE) for member, score in _scored(reply)]
+        return [(then_of(member[1:])[0], int(score) - _DUE) for member, score in _scored(reply)]
 
     return Command((b"ZRANGEBYSCORE", keys["gathers"], _DUE, b"(%d" % (2 * _DUE), b"WITHSCORES"), read)
 

@@ -22,7 +22,7 @@ AGAIN = 1_000  # milliseconds until a process that may not carry parts tries aga
 
 def carry(keys: QueueKeys, gather: str) -> Steps[bool]:
     """Look at a part, and carry all of it; whether it was time to look."""
-    _, _, family = gather.partition("/")
+    _, family = calls.then_of(gather)
     target = replace(keys, family=family) if family else keys
     more: bool | None = True
     while more:
@@ -55,6 +55,17 @@ def carry_ended(queue: QueueState[Any], now: int | None) -> Steps[None]:
         queue.carries_at = 0
     elif now is not None:
         queue.carries_at = now + AGAIN
+
+
+def carry_left(queue: QueueState[Any]) -> Steps[None]:
+    """Carry the parts of a queue that was deleted; if that fails, `then` is due at the end of `within`."""
+    yield from _left_to_others(queue, _carry_all(queue.keys))
+
+
+def _carry_all(keys: QueueKeys) -> Steps[None]:
+    while gathers := (yield calls.ended(keys)):
+        for gather in gathers:
+            yield from carry(keys, gather)
 
 
 def carry_soon(queue: QueueName, gather: str) -> Steps[None]:

@@ -45,7 +45,7 @@ class Gathering:
         within: milliseconds until it is delivered in any case.
         id: of the gather, which is the id of `then`; empty: it is not open yet.
         queues: those that children were sent to, by their names.
-        children: the ids that were sent, and their births.
+        children: the ids that were sent, each with its queue and its birth.
         over: it takes no more children.
     """
 
@@ -53,13 +53,13 @@ class Gathering:
     within: int
     id: str = ""
     queues: dict[str, QueueState[Any]] = field(default_factory=dict[str, "QueueState[Any]"])
-    children: dict[str, int] = field(default_factory=dict[str, int])
+    children: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
     over: bool = False
 
     @property
     def name(self) -> str:
         """The name of the gather in the queues of its children."""
-        return f"{self.id}/{self.then.queue.keys.family}"
+        return calls.part(self.id, self.then.queue.keys.family)
 
 
 def gather_of(then: Link, within: Duration | None) -> Gathering:
@@ -101,7 +101,8 @@ def send_child(gather: Gathering, link: Link) -> Steps[Sent]:
     """Send a child.
 
     Raises:
-        InvalidInput: the gather is not open, or has 10,000 children.
+        InvalidInput: the gather is not open, or has 10,000 children; a child in another queue has the id; or
+            the queue is in another namespace than that of `then`.
         KnownId: the message is a child of another gather; nothing was sent.
         CrossSlot: a cluster keeps its queue and that of `then` on different nodes; nothing was sent.
         Unconfirmed, BrokerRefused, BrokerUnavailable: as for a send.
@@ -110,8 +111,9 @@ def send_child(gather: Gathering, link: Link) -> Steps[Sent]:
     check_sent_as_is(options, "a gather")
     if not gather.id or gather.over:
         raise InvalidInput("send the children of a gather in its `with` block, before it ends")
+    _check_namespace(queue, gather.then.queue)
     if message_id is not None and message_id in gather.children:  # also if it was acked since
-        return SentBefore(message_id, None, gather.children[message_id])
+        return SentBefore(message_id, None, _before(gather, queue, message_id))
     if len(gather.children) >= MOST:
         raise InvalidInput(f"a gather has {MOST:,} children at most: `then` may open the next one")
 
@@ -129,12 +131,42 @@ def send_child(gather: Gathering, link: Link) -> Steps[Sent]:
         if is_first:
             del gather.queues[family]
         raise
-    gather.children[str(sent)] = sent.birth or 0
+    gather.children[str(sent)] = family, sent.birth or 0
     return sent
 
 
+def _check_namespace(queue: QueueState[Any], target: QueueState[Any]) -> None:
+    """Check that the queues are in one namespace: names of gathers have none (lua/gathers.lua)."""
+    if queue.keys.namespace != target.keys.namespace:
+        raise InvalidInput(
+            f"{queue.name!r} is in the namespace {queue.keys.namespace!r}, and `then` is in "
+            f"{target.keys.namespace!r}: pass queues of one namespace to a gather"
+        )
+
+
+def _before(gather: Gathering, queue: QueueState[Any], message_id: str) -> int:
+    """The birth of a child that was sent before.
+
+    Raises:
+        InvalidInput: it is in another queue.
+    """
+    family, birth = gather.children[message_id]
+    if family != queue.keys.family:
+        raise InvalidInput(
+            f"the gather has a child {shown(message_id)} in {family!r}, so nothing was sent to "
+            f"{queue.name!r}: pass ids that differ, since `then` tells the children apart by their ids"
+        )
+    return birth
+
+
 def close(gather: Gathering) -> Steps[None]:
-    """Close a gather: `then` is due as soon as all children have ended. It may be repeated."""
+    """Close a gather: `then` is due as soon as all children have ended. It may be repeated.
+
+    Raises:
+        InvalidInput: the gather was not opened.
+    """
+    if not gather.id:
+        raise InvalidInput("the gather is not open: there is nothing to close")
     gather.over = True
     queues, target = list(gather.queues.values()), gather.then.queue.keys
     ended: list[int] = yield calls.close_gather(target, [queue.keys for queue in queues], id=gather.id)

@@ -96,7 +96,7 @@ def _read(keys: QueueKeys, message_id: str) -> Steps[tuple[float | None, list[Ch
         if blank:
             children.append(Child(family, child, row.end, row.asked))
         else:
-            children += yield from _part(replace(keys, family=family), f"{message_id}/{keys.family}")
+            children += yield from _part(replace(keys, family=family), calls.part(message_id, keys.family))
     return number, children
 
 
@@ -168,7 +168,7 @@ def said_of(keys: QueueKeys, row: Row) -> Steps[str]:
     if gather is None:
         return ""
     if gather != THEN:
-        message_id, _, family = gather.partition("/")
+        message_id, family = calls.then_of(gather)
         return f"; it is a child of the gather {message_id}, whose `then` is in {family}"
     status = yield from status_of(keys, row.id)
     return f"; it is the `then` of a gather: {said(status)}" if status else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rq_dlq.core.gathers.carrying import carry_left
 from rq_dlq.core.jobs.jobs import roll_forward
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.names import behind
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 def delete(queue: QueueState[Any], *, force: bool, by: str | None = None) -> Steps[int]:
     """Delete a queue and its name; returns how many messages were in it.
 
-    The keys go first: if this is interrupted, an empty name is left, and a repetition removes it.
+    The keys go first: if this is interrupted, an empty name is left, and a repetition removes it. Children
+    of gathers have ended then, and that is carried before the name goes: maintenance looks at those that
+    have one.
 
     Args:
         force: delete it even with messages. Committed messages of jobs are moved into the queue first, since
@@ -53,6 +56,7 @@ def _delete(queue: QueueState[Any], *, force: bool, by: str | None) -> Steps[int
         before = found
         yield from roll_forward(queue.keys, CHUNK * WINDOW, early=True)
     yield from note(queue.keys.namespace, act, queue=queue.name, number=found)
+    yield from carry_left(queue)
     yield from unlist(queue.keys)
     forget(queue)
     return found

@@ -277,6 +277,120 @@ async def test_cancel_says_how_many_and_by_whom(broker: Any) -> None:
         await broker.gather(then=(reports, "then")).cancel()
 
 
+ODD_IDS = ("report/7", "report 7", "#7", "@7", "7%2F", " ", "é/\u2028", "/" * 200)
+
+
+@each_row_afresh("name", ODD_IDS)
+async def test_then_may_have_any_id(name: str, broker: Any, raw: Any) -> None:
+    """A slash, a blank and marks divide the names of gathers: ids that have some are written differently."""
+    render, mail, reports = (broker.queue(one) for one in ("render", "mail", "reports"))
+    async with broker.gather(then=(reports, Message("then", id=name))) as gather:
+        await gather.send(render, "x", id=name)
+        await gather.send(mail, "x", id="7 8", delay="1h")
+    assert [status.id for status in await broker.gathers()] == [name]
+    assert f"a child of the gather {name}, whose `then` is in reports" in str(await render.explain(name))
+    await _acked(render)
+    assert (await broker.gathers())[0].open == 1
+    await mail.cancel("7 8")
+    await mail.claim()
+    assert ends(await gathered(reports)) == {name: "acked", "7 8": "cancelled"}
+    async with broker.gather(then=(reports, Message("then", id=name))) as gather:
+        await gather.send(render, "x")
+        assert await gather.cancel() == 2
+    assert not raw.exists(*KEYS)
+
+
+async def test_gathers_with_similar_ids_are_not_taken_for_each_other(broker: Any, raw: Any) -> None:
+    names = ("7", "7 render", "7/reports", "#7", "@7", "%407")
+    render, reports = broker.queue("render"), broker.queue("reports")
+    for name in names:
+        async with broker.gather(then=(reports, Message(name, id=name))) as gather:
+            await gather.send(render, "x", id=f"child of {name}")
+    assert sorted(status.id for status in await broker.gathers()) == sorted(names)
+    for name in names:
+        await _acked(render)
+        assert ends(await gathered(reports)) == {f"child of {name}": "acked"}
+    assert not raw.exists(*KEYS)
+
+
+async def test_an_id_in_two_queues_is_refused(broker: Any) -> None:
+    """`then` is told of one child by an id, so another would be lost from sight, or from its queue."""
+    render, mail, reports = (broker.queue(name) for name in ("render", "mail", "reports"))
+    async with broker.gather(then=(reports, "then")) as gather:
+        await gather.send(render, "x", id="7")
+        with pytest.raises(InvalidInput, match="a child '7' in 'render', so nothing was sent to 'mail'"):
+            await gather.send(mail, "x", id="7")
+        assert (await gather.send(render, "x", id="7")).new is False
+    await _acked(render)
+    assert ends(await gathered(reports)) == {"7": "acked"}
+    assert not (await mail.stats()).ready
+
+
+async def test_what_is_no_message_is_no_then(broker: Any) -> None:
+    for wrong in (None, broker.queue("reports"), (broker.queue("reports"),)):
+        with pytest.raises(InvalidInput, match=r"cannot be sent: .* as then=\(reports, body\)"):
+            broker.gather(then=wrong)
+
+
+async def test_a_gather_that_was_not_opened_is_not_closed(broker: Any) -> None:
+    gather = broker.gather(then=(broker.queue("reports"), "then"))
+    with pytest.raises(InvalidInput, match="nothing to close"):
+        await gather.close()
+    async with gather:
+        await gather.send(broker.queue("render"), "x")
+
+
+async def test_an_id_of_then_that_is_remembered_opens_nothing(broker: Any, raw: Any) -> None:
+    reports = broker.queue("reports", dedup_window="1h")
+    await reports.send("x", id="7")
+    await _acked(reports)
+    with pytest.raises(KnownId):
+        await broker.gather(then=(reports, Message("then", id="7"))).__aenter__()
+    assert not raw.exists(*KEYS)
+    assert not (await reports.stats()).gathers
+
+
+@each_row_afresh("count", (1, 600))
+async def test_children_end_with_their_queue(count: int, broker: Any, raw: Any) -> None:
+    render, mail, reports = (broker.queue(name) for name in ("render", "mail", "reports"))
+    async with broker.gather(then=(reports, "then")) as gather:
+        await gather.send(mail, "x", id="mail")
+        for number in range(count):
+            await gather.send(render, "x", id=f"page-{number}")
+        await _poison(render)
+        await broker.queue("render").delete(force=True)
+        assert not raw.exists("rq:{render}:gathers", "rq:{render}:settings")
+    assert not await reports.claim()
+    await _acked(mail)
+    found = ends(await gathered(reports))
+    assert found.pop("mail") == "acked"
+    assert sorted(found.values()) == ["dead"] + ["gone"] * (count - 1)
+    assert not raw.exists(*KEYS)
+
+
+async def test_a_child_may_follow_in_a_queue_that_was_deleted(broker: Any, raw: Any) -> None:
+    render, reports = broker.queue("render"), broker.queue("reports")
+    async with broker.gather(then=(reports, "then")) as gather:
+        await gather.send(render, "x", id="before")
+        await render.delete(force=True)
+        await gather.send(render, "x", id="after")
+    assert not await reports.claim()
+    await _acked(render)
+    assert ends(await gathered(reports)) == {"before": "gone", "after": "acked"}
+    assert not raw.exists(*KEYS)
+
+
+async def test_children_of_a_then_that_was_deleted_with_its_queue(broker: Any, raw: Any) -> None:
+    render, reports = broker.queue("render"), broker.queue("reports")
+    async with broker.gather(then=(reports, "then")) as gather:
+        await gather.send(render, "x", id="child")
+    await reports.delete(force=True)
+    assert not await broker.gathers()
+    await _acked(render)
+    await render.claim()
+    assert not raw.exists(*KEYS)
+
+
 async def test_known_messages_become_children(broker: Any) -> None:
     render = broker.queue("render", dedup_window="1h", redelivery=ONCE)
     reports = broker.queue("reports")
