@@ -9,7 +9,7 @@ from rq_dlq.client.durability import DURABILITIES
 from rq_dlq.doctor import Check
 from rq_dlq.doctor.check import of_all
 from rq_dlq.doctor.examine import changing
-from rq_dlq.doctor.facts import Facts
+from rq_dlq.doctor.facts import ServerFacts
 from rq_dlq.doctor.standing import cluster, eviction, persistence, promise, replicas, role
 from rq_dlq.doctor.versions import version
 from tests.tables import each_row
@@ -46,7 +46,7 @@ def replicated(*lines: str) -> dict[str, str]:
     ],
 )
 def test_versions(info: dict[str, str], state: str, reason: str) -> None:
-    check = version(Facts(info))
+    check = version(ServerFacts(info))
     assert check.state == state
     assert reason in check.advice
 
@@ -66,7 +66,7 @@ def test_versions(info: dict[str, str], state: str, reason: str) -> None:
     ],
 )
 def test_promises(info: dict[str, str], durability: Any, state: str, said: str) -> None:
-    check = promise(Facts(info, ALWAYS), durability, 1)
+    check = promise(ServerFacts(info, ALWAYS), durability, 1)
     assert check.state == state
     assert said in check.found + check.advice
 
@@ -88,7 +88,7 @@ def test_promises(info: dict[str, str], durability: Any, state: str, said: str) 
     ],
 )
 def test_replicas(lines: tuple[str, ...], wanted: int, state: str, said: str) -> None:
-    check, _ = replicas(Facts(replicated(*lines)), wanted)
+    check, _ = replicas(ServerFacts(replicated(*lines)), wanted)
     assert check.state == state
     assert said in check.found + check.advice
 
@@ -99,7 +99,7 @@ def test_replicas(lines: tuple[str, ...], wanted: int, state: str, said: str) ->
 )
 def test_min_replicas(least: str, good: str, wanted: int, state: str) -> None:
     info = {**replicated("state=online,offset=1,lag=0"), "min_slaves_good_slaves": good}
-    _, check = replicas(Facts(info, {"min-replicas-to-write": least}), wanted)
+    _, check = replicas(ServerFacts(info, {"min-replicas-to-write": least}), wanted)
     assert (check.name, check.state) == ("min-replicas", state)
 
 
@@ -109,18 +109,18 @@ def test_min_replicas(least: str, good: str, wanted: int, state: str) -> None:
 )
 def test_min_replicas_are_not_advised_to_a_pair_of_servers(number: int, said: str) -> None:
     """After its failover there is no replica, so the setting would stop claims and acks."""
-    _, check = replicas(Facts(replicated(*["state=online,offset=1,lag=0"] * number)), 1)
+    _, check = replicas(ServerFacts(replicated(*["state=online,offset=1,lag=0"] * number)), 1)
     assert said in check.advice
 
 
 def test_a_disk_that_cannot_be_written_fails() -> None:
-    assert persistence(Facts({**MASTER, "aof_last_write_status": "err"})).state == "fail"
-    assert persistence(Facts({**MASTER, "rdb_last_bgsave_status": "err"})).state == "fail"
-    assert persistence(Facts(MASTER, ALWAYS)).state == "ok"
-    unread = persistence(Facts(MASTER))
+    assert persistence(ServerFacts({**MASTER, "aof_last_write_status": "err"})).state == "fail"
+    assert persistence(ServerFacts({**MASTER, "rdb_last_bgsave_status": "err"})).state == "fail"
+    assert persistence(ServerFacts(MASTER, ALWAYS)).state == "ok"
+    unread = persistence(ServerFacts(MASTER))
     assert (unread.state, unread.advice) == ("warn", "grant this user CONFIG GET (+config|get)")
-    assert persistence(Facts(MASTER, {"appendfsync": "everysec"})).state == "ok"
-    assert persistence(Facts(MASTER, {"appendfsync": "no"})).state == "warn"
+    assert persistence(ServerFacts(MASTER, {"appendfsync": "everysec"})).state == "ok"
+    assert persistence(ServerFacts(MASTER, {"appendfsync": "no"})).state == "warn"
 
 
 @each_row(
@@ -133,22 +133,22 @@ def test_a_disk_that_cannot_be_written_fails() -> None:
 )
 def test_without_an_append_only_file(config: dict[str, str] | None, said: str) -> None:
     info = {**MASTER, "aof_enabled": "0", "rdb_changes_since_last_save": "7"}
-    check = persistence(Facts(info, config))
+    check = persistence(ServerFacts(info, config))
     assert (check.state, check.found) == ("warn", said)
 
 
 def test_a_replica_and_a_cluster_that_is_down_fail() -> None:
-    check = role(Facts({"role": "slave", "master_host": "10.0.0.9", "master_port": "6379"}))
+    check = role(ServerFacts({"role": "slave", "master_host": "10.0.0.9", "master_port": "6379"}))
     assert (check.state, check.advice) == ("fail", "use the master, 10.0.0.9:6379")
     whole = {"cluster_state": "ok", "cluster_slots_ok": "16384", "cluster_known_nodes": "6"}
-    assert cluster(Facts({}, None, whole)).state == "ok"
-    assert cluster(Facts({}, None, {**whole, "cluster_slots_ok": "16383"})).state == "fail"
-    assert cluster(Facts({}, None, {**whole, "cluster_state": "fail"})).state == "fail"
-    assert cluster(Facts({})).state == "warn"
+    assert cluster(ServerFacts({}, None, whole)).state == "ok"
+    assert cluster(ServerFacts({}, None, {**whole, "cluster_slots_ok": "16383"})).state == "fail"
+    assert cluster(ServerFacts({}, None, {**whole, "cluster_state": "fail"})).state == "fail"
+    assert cluster(ServerFacts({})).state == "warn"
 
 
 def test_who_accepts_eviction_is_warned() -> None:
-    evicts = Facts({**MASTER, "maxmemory_policy": "allkeys-lru"})
+    evicts = ServerFacts({**MASTER, "maxmemory_policy": "allkeys-lru"})
     assert eviction(evicts).state == "fail"
     assert eviction(evicts, required=False).state == "warn"
 
@@ -164,25 +164,25 @@ def test_of_several_nodes_the_worst_is_told() -> None:
 
 def test_what_is_looked_at_again_goes_by_the_profile() -> None:
     def names(**options: Any) -> list[str]:
-        return [check.name for check in changing(Facts(MASTER, ALWAYS), BrokerSettings(**options))]
+        return [check.name for check in changing(ServerFacts(MASTER, ALWAYS), BrokerSettings(**options))]
 
     assert names() == ["role", "eviction", "persistence", "replicas", "min-replicas"]
     assert names(durability="fsync")[3] == "durability"
     (check,) = [
-        c for c in changing(Facts(MASTER), BrokerSettings(durability="replicated")) if c.state == "fail"
+        c for c in changing(ServerFacts(MASTER), BrokerSettings(durability="replicated")) if c.state == "fail"
     ]
     assert check.name == "replicas"
 
 
 def test_what_is_not_told_is_never_ok() -> None:
     """But what follows from the settings alone, which no server could change."""
-    facts = Facts({})
+    facts = ServerFacts({})
     for durability in DURABILITIES:
         checks = [version(facts), *changing(facts, BrokerSettings(durability=durability))]
         assert {check.state for check in checks if check.name != "durability"} == {"warn"}
         assert all("grant this user" in check.advice for check in checks if check.state == "warn")
     assert promise(facts, "replicated", 1).state == "warn"
-    assert promise(Facts({}, ALWAYS), "fsync", 1).state == "warn"
+    assert promise(ServerFacts({}, ALWAYS), "fsync", 1).state == "warn"
     assert promise(facts, "fsync", 1).state == "fail"  # as a broker would refuse it
     assert "replicated: unknown" in promise(facts, "memory", 1).found
 
@@ -193,6 +193,6 @@ def test_what_is_not_told_is_never_ok() -> None:
 )
 def test_min_replicas_without_the_configuration(good: str | None, state: str, said: str) -> None:
     info = replicated("state=online,offset=1,lag=0") | ({"min_slaves_good_slaves": good} if good else {})
-    _, check = replicas(Facts(info), 1)
+    _, check = replicas(ServerFacts(info), 1)
     assert check.state == state
     assert said in check.advice

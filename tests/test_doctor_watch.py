@@ -16,7 +16,7 @@ import pytest
 import time_machine
 
 from rq_dlq import Broker, BrokerRefused, BrokerSettings, BrokerUnavailable
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 from rq_dlq.doctor import Watch
 from rq_dlq.doctor.versions import NEVER, Flaw
 from rq_dlq.worker import Worker
@@ -54,7 +54,7 @@ class Told:
         step = next(steps)
         try:
             while True:
-                calls: Any = step.calls if isinstance(step, Batch) else [step]
+                calls: Any = step.calls if isinstance(step, Pipeline) else [step]
                 command = calls[0].parts[0]
                 self.asked[command] += 1
                 if command in self.refused:

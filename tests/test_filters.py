@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from rq_dlq.errors import FilterError, InvalidInput
 from rq_dlq.filters import Filter
 from rq_dlq.filters._facts import FIELDS as FACTS
-from rq_dlq.filters._facts import Facts
+from rq_dlq.filters._facts import MessageFacts
 from rq_dlq.values import record as records
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.failure import Cause
 from rq_dlq.values.masks import Masks
-from rq_dlq.values.message import DeadLetter, Received, Row
+from rq_dlq.values.message import DeadLetter, MessageRow, Received
 from rq_dlq.values.wanted import Wanted
 from tests.call_counts import growth
 from tests.tables import each_row
@@ -70,8 +70,8 @@ def history(cause: Cause) -> bytes:
 
 CAUSE = Cause("shop.Timeout", "no answer after 30 s", "0123456789ab")
 STATE = f"dead/poison -token {NOW - HOUR} 5 4 3 2 1 6 1000".encode()
-DEAD = DeadLetter(Row("m-1", record(), STATE, history(CAUSE)), CODEC, "orders")
-LIVE = Received(Row("m-2", record(), b"", b""), CODEC, "orders")
+DEAD = DeadLetter(MessageRow("m-1", record(), STATE, history(CAUSE)), CODEC, "orders")
+LIVE = Received(MessageRow("m-2", record(), b"", b""), CODEC, "orders")
 
 
 def takes(text: str, message: Received[Any] = DEAD) -> bool:
@@ -113,10 +113,10 @@ def test_no_field_shows_what_masks_hide() -> None:
     leak = "token=LEAK"
     packed = record()[:7] + CODEC.packer(7, {"a": leak}, key=leak, dependency=leak)(leak)
     cause = Cause(leak, leak, leak)
-    letter = DeadLetter(Row(leak, packed, STATE, history(cause)), CODEC, leak)
-    seen = {name for name in FACTS if "LEAK" in str(Facts(letter, NOW).field(name))}
+    letter = DeadLetter(MessageRow(leak, packed, STATE, history(cause)), CODEC, leak)
+    seen = {name for name in FACTS if "LEAK" in str(MessageFacts(letter, NOW).field(name))}
     assert seen >= {"id", "queue", "key", "dependency", "error", "message", "fingerprint"}
-    assert not {name for name in seen if "LEAK" in str(Facts(letter, NOW, Masks()).field(name))}
+    assert not {name for name in seen if "LEAK" in str(MessageFacts(letter, NOW, Masks()).field(name))}
     for text in (f"a = '{leak}'", f"body = '{leak}'"):
         assert takes(text, letter)
         assert not Filter(text).takes(letter, NOW, Masks())
@@ -124,7 +124,7 @@ def test_no_field_shows_what_masks_hide() -> None:
 
 def test_when_it_expired_is_as_artemis_says_it() -> None:
     expired = STATE.replace(b"dead/poison", b"expired/expired")
-    letter = DeadLetter(Row("m-3", record(), expired, history(CAUSE)), CODEC, "orders")
+    letter = DeadLetter(MessageRow("m-3", record(), expired, history(CAUSE)), CODEC, "orders")
     assert verdict(f"_AMQ_ACTUAL_EXPIRY = {NOW - HOUR}", letter) is True
     assert verdict("_AMQ_ACTUAL_EXPIRY IS NULL", DEAD) is True
     assert verdict("_AMQ_ACTUAL_EXPIRY IS NULL", LIVE) is True
@@ -143,7 +143,7 @@ def test_when_a_message_expires() -> None:
 
 
 def live(head: bytes) -> Received[Any]:
-    return Received(Row("m", head, b"", b""), CODEC, "orders")
+    return Received(MessageRow("m", head, b"", b""), CODEC, "orders")
 
 
 OTHERS = [
@@ -160,7 +160,7 @@ def test_names_of_other_brokers_without_a_counterpart(name: str) -> None:
         FilterError, match=rf'column 10, .*no {name}: .*(?:Timestamp|_EXPIRY).*"{name}" in double'
     ):
         Filter.parse(f"1 = 1 OR {name} = 'x'")
-    message = Received(Row("m", record(headers={name: "x"}), b"", b""), CODEC, "orders")
+    message = Received(MessageRow("m", record(headers={name: "x"}), b"", b""), CODEC, "orders")
     assert takes(f"\"{name}\" = 'x'", message)
     assert verdict("jmsType = 'x' OR AMQmine = 'x'") is None
 
@@ -477,7 +477,7 @@ def test_like_as_a_search_that_goes_back(pattern: str, text: str) -> None:
         return
     parts = re.findall(r"!.|.", pattern)
     expected = "".join({"%": ".*", "_": "."}.get(part, re.escape(part[-1])) for part in parts)
-    message = Received(Row("m", record(headers={"x": text}), b"", b""), CODEC, "q")
+    message = Received(MessageRow("m", record(headers={"x": text}), b"", b""), CODEC, "q")
     found = takes(f"x LIKE '{pattern}' ESCAPE '!'", message)
     assert found is bool(re.fullmatch(expected, text, re.DOTALL))
 
@@ -485,7 +485,7 @@ def test_like_as_a_search_that_goes_back(pattern: str, text: str) -> None:
 @pytest.mark.timeout(20)
 @each_row("pattern", ["%a" * 100 + "%b", "%_a" * 100 + "%b", "%" * 5000 + "b", "%" + "_" * 500 + "b"])
 def test_like_does_not_explode(pattern: str) -> None:
-    message = Received(Row("m", record(headers={"x": "a" * 20_000}), b"", b""), CODEC, "q")
+    message = Received(MessageRow("m", record(headers={"x": "a" * 20_000}), b"", b""), CODEC, "q")
     assert verdict(f"x LIKE '{pattern}'", message) is False
 
 
@@ -654,7 +654,7 @@ def test_as_deep_as_allowed() -> None:
 class Guarded(Received[Any]):
     """Counts how often its body and its headers are read."""
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: MessageRow) -> None:
         super().__init__(row, CODEC, "q")
         self.reads: list[str] = []
 
@@ -679,7 +679,7 @@ class Guarded(Received[Any]):
     ],
 )
 def test_reads_what_it_needs_and_once(text: str, reads: list[str]) -> None:
-    message = Guarded(Row("m", record(), b"", b""))
+    message = Guarded(MessageRow("m", record(), b"", b""))
     Filter.parse(text).takes(message, NOW)
     assert message.reads == reads
 
@@ -713,7 +713,7 @@ NULLS = {
 def test_what_cannot_be_read_is_null(name: str) -> None:
     damage, nulls = NULLS[name]
     row: dict[str, Any] = {"id": "m-1", "record": record(), "state": STATE, "history": history(CAUSE)}
-    letter: DeadLetter[Any] = DeadLetter(Row(**row | damage), CODEC, "orders")
+    letter: DeadLetter[Any] = DeadLetter(MessageRow(**row | damage), CODEC, "orders")
     for field in nulls:
         assert takes(f"{field} IS NULL", letter), field
     for field in EVERYTHING:
@@ -721,7 +721,7 @@ def test_what_cannot_be_read_is_null(name: str) -> None:
 
 
 def test_an_expired_letter_has_a_cause() -> None:
-    letter = DeadLetter(Row("m", record(), STATE.replace(b"poison", b"expired"), b""), CODEC, "q")
+    letter = DeadLetter(MessageRow("m", record(), STATE.replace(b"poison", b"expired"), b""), CODEC, "q")
     assert takes("reason = 'expired' AND error = 'Expired' AND fingerprint = 'expired'", letter)
 
 
@@ -730,7 +730,7 @@ def test_an_expired_letter_has_a_cause() -> None:
 def test_what_a_filter_needs_is_enough(name: str, kind: Any) -> None:
     """Of a message of which nothing else was fetched, it reads the same; whatever stands around the name."""
     state = STATE if kind is DeadLetter else STATE.replace(b"dead/poison", b"live")
-    row = Row("m-1", record(), state, history(CAUSE))
+    row = MessageRow("m-1", record(), state, history(CAUSE))
     values = (f"{name} IS NULL", f"{name} = {FIELDS.get(name, '12.5')}", f"NOT ({name} > 1 OR 1 > 2)")
     others = (f"{name} IN ('1h', 1)", f"{name} BETWEEN 1 AND 3", f"2 < 1 + {name} * 2", f"{name} LIKE '%a%'")
     for text in (*values, *others, f"id = 'm-2' OR {name} <> 0", f"id = 'm-1' AND -({name}) < 0"):
@@ -741,7 +741,7 @@ def test_what_a_filter_needs_is_enough(name: str, kind: Any) -> None:
         ), text
 
 
-def fetched(row: Row, wanted: Wanted) -> Row:
+def fetched(row: MessageRow, wanted: Wanted) -> MessageRow:
     """What comes of a message of which these parts are wanted."""
     size = {"whole": None, "head": 14, "no": 0}[wanted.record]
     return row._replace(
@@ -775,7 +775,9 @@ ALL_FIELDS = Filter.parse(
 @example(record=b"\0" * 7 + b'\x04{"total": 1e999}', state=b"dead/poison -" + b" 0" * 8, history=b"")
 def test_damage_of_any_kind_raises_nothing(record: bytes, state: bytes, history: bytes) -> None:
     for kind in (Received, DeadLetter):
-        assert isinstance(ALL_FIELDS.takes(kind(Row("m", record, state, history), CODEC, "q"), NOW), bool)
+        assert isinstance(
+            ALL_FIELDS.takes(kind(MessageRow("m", record, state, history), CODEC, "q"), NOW), bool
+        )
 
 
 def test_is_a_value() -> None:

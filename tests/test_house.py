@@ -11,8 +11,9 @@ import pytest
 
 from tests import servers
 from tests.call_counts import calls
-from tests.changes import CHANGES, Change, DoesNotApply
+from tests.changes import CHANGES, Change, DoesNotApply, code_in
 from tests.checkout import ROOT
+from tests.class_names import KNOWN, defined_twice
 from tests.house import DESIGN, GOALS, HEAD, LONG_FILE, Goal, Tree, product, with_table
 from tests.needs import need_program, needs
 from tests.room_imports import Rooms
@@ -169,6 +170,27 @@ def test_a_figure_falls_by_itself_and_rises_with_a_word() -> None:
     assert grown.raised_since(shrunk) == []
     assert Figures(grown.lines).raised_since(shrunk) == ["web"]
     assert Figures({**grown.lines, "new": 1}, grown.grown).raised_since(grown) == ["new"]
+
+
+# Names
+
+
+def test_a_class_name_of_two_modules_is_found() -> None:
+    files = {
+        "rq_dlq/core/a.py": "class Page:\n    pass\n",
+        "rq_dlq/web/b.py": "class _Page:\n    class Meta:\n        pass\n",
+        "rq_dlq/asyncio/c.py": "class Queue:\n    pass\n",
+        "rq_dlq/client/c.py": "class Queue:\n    pass\n",
+        "rq_dlq/django/d.py": "class Queue(rq_dlq.Queue[T]):\n    class Meta:\n        pass\n",
+    }
+    assert defined_twice(files) == {"Page": ["rq_dlq/core/a.py:1 Page", "rq_dlq/web/b.py:1 _Page"]}
+
+
+def test_no_class_has_the_name_of_another_one() -> None:
+    package = {path: text for path, text in code_in(ROOT).items() if path.startswith("rq_dlq/")}
+    found = defined_twice({path: text for path, text in package.items() if path.endswith(".py")})
+    assert {name: places for name, places in found.items() if name not in KNOWN} == {}
+    assert sorted(KNOWN) == [*found], "take the name out of KNOWN"
 
 
 # The goals

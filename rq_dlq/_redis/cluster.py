@@ -28,7 +28,7 @@ from rq_dlq._redis.errors import TRANSIENT, Passing, at_node, refusal
 from rq_dlq._redis.failures import Failures, silence
 from rq_dlq._redis.rights import RUNS
 from rq_dlq.core.steps.call import Call, Command
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 from rq_dlq.errors import BrokerRefused
 
 if TYPE_CHECKING:
@@ -277,13 +277,13 @@ def _units(commands: Commands) -> list[Unit]:
     return units
 
 
-def shares(cluster: Cluster, step: Step, verbs: Verbs) -> dict[Node, Batch]:
+def shares(cluster: Cluster, step: Step, verbs: Verbs) -> dict[Node, Pipeline]:
     """The calls of a step by node; empty for a step without scripts."""
     calls: dict[Node, list[Any]] = {}
-    for call in step.calls if isinstance(step, Batch) else [step] if isinstance(step, Call) else []:
+    for call in step.calls if isinstance(step, Pipeline) else [step] if isinstance(step, Call) else []:
         key = key_of(call.command(verbs))
         calls.setdefault(cluster.node_of(None if key is None else slot_of(key)), []).append(call)
-    return {node: Batch(part) for node, part in calls.items()}
+    return {node: Pipeline(part) for node, part in calls.items()}
 
 
 def key_of(command: Sequence[Any]) -> str | None:

@@ -16,7 +16,7 @@ from rq_dlq._redis.loading import Functions, is_loaded, is_unknown, no_library
 from rq_dlq._redis.rights import denied, runs_script
 from rq_dlq.core.steps.call import Call, Command, Run
 from rq_dlq.core.steps.driving import drive
-from rq_dlq.core.steps.step import Batch, Step, Steps, Wait
+from rq_dlq.core.steps.step import Pipeline, Step, Steps, Wait
 from rq_dlq.errors import BrokerRefused, RqDlqError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def perform(step: Step, verbs: Verbs, *, repeated: bool, timeout: float | None =
         if isinstance(reply, exceptions.NoPermissionError):
             raise refusal(reply, command)
         return (time.monotonic() - began) * 1000
-    if isinstance(step, Batch):
+    if isinstance(step, Pipeline):
         return (yield from exchange(step.calls, verbs, repeated=repeated))
     (result,) = yield from exchange((step,), verbs, repeated=repeated)
     return result

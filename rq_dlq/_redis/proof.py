@@ -15,7 +15,7 @@ from redis import exceptions
 from rq_dlq._redis.loading import Functions
 from rq_dlq._redis.rights import WITHOUT_KEY, denied, missing
 from rq_dlq.core.steps.call import Call, Command
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 
 if TYPE_CHECKING:
     from rq_dlq._redis.exchange import Commands, Exchange
@@ -55,7 +55,7 @@ class Rights:
         """
         if isinstance(step, Call):
             return [] if step.verb in self.proven else [step]
-        if not isinstance(step, Batch) or not any(map(_writes, step.calls)):
+        if not isinstance(step, Pipeline) or not any(map(_writes, step.calls)):
             return []
         return [call for call in step.calls if not self._allows(call)]
 

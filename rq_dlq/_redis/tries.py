@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rq_dlq._redis.errors import Passing, Unheard
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Tries:
     """
 
     def __init__(self, step: Step, limit: str) -> None:
-        self._whole = not isinstance(step, Batch) or len(step.calls) == 1
+        self._whole = not isinstance(step, Pipeline) or len(step.calls) == 1
         self.indeterminate = False
         self._limit = limit
 

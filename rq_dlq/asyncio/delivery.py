@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.claiming.consume import Consuming
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.gathered import GatheredChild
-    from rq_dlq.values.message import Row
+    from rq_dlq.values.message import MessageRow
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class Delivery(Leased[T]):
 
     def __init__(
         self,
-        row: Row,
+        row: MessageRow,
         lease: Lease[T],
         queue: Queue[T],
         consuming: Consuming[Delivery[T]] | None = None,

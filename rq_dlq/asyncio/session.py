@@ -54,7 +54,7 @@ class Session(Generic[T]):
 
     def __init__(self, queue: Queue[T]) -> None:
         self._queue = queue
-        self._core = session.Session(queue._core)
+        self._core = session.SessionState(queue._core)
         self._process = 0  # the process that entered the block
 
     async def claim(

@@ -83,7 +83,7 @@ class Context:
 pass_context = click.make_pass_decorator(Context)
 
 
-class Failure(click.ClickException):
+class CommandFailed(click.ClickException):
     """One sentence for the user, and an exit code.
 
     Args:
@@ -112,7 +112,7 @@ def typed(ctx: click.Context, line: str) -> str:
     return line.replace("rq-dlq", root.info_name or "")
 
 
-class Answering(click.Command):
+class SuggestingCommand(click.Command):
     """A command that suggests its option for one of another tool. Its help ends with an example."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -135,7 +135,7 @@ class Answering(click.Command):
             ctx.fail(f"No such option {error.option_name!r}: {sentence}.")
 
 
-class Command(Answering):
+class CliCommand(SuggestingCommand):
     """A command that also takes the global options, at any position."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -151,10 +151,10 @@ class Command(Answering):
             raise
 
 
-class Group(Answering, click.Group):
+class CliGroup(SuggestingCommand, click.Group):
     """A command with subcommands, such as `queue`."""
 
-    command_class = Command
+    command_class = CliCommand
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -170,7 +170,7 @@ class Group(Answering, click.Group):
         return super().resolve_command(ctx, args)
 
 
-class Commands(Group):
+class Commands(CliGroup):
     """The root command: has the global options, and turns errors into sentences and exit codes.
 
     Args:
@@ -179,7 +179,7 @@ class Commands(Group):
         sentences: a description of each command, for `--help`.
     """
 
-    group_class = Group
+    group_class = CliGroup
 
     def __init__(
         self, *args: Any, rooms: Mapping[str, str], sentences: Mapping[str, str], **settings: Any
@@ -223,7 +223,7 @@ class Commands(Group):
                 raise
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, sys.stdout.fileno())  # otherwise Python writes to it again at exit
-            Failure(f"cannot write the output: {error.strerror}").show()
+            CommandFailed(f"cannot write the output: {error.strerror}").show()
             sys.exit(FAILED)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
@@ -239,12 +239,12 @@ class Commands(Group):
             with context.opened, errors_visible():
                 return super().invoke(ctx)
         except KeyboardInterrupt as error:
-            raise Failure("; ".join(filter(None, ("stopped", sentence(error)))), PART_WAY) from None
+            raise CommandFailed("; ".join(filter(None, ("stopped", sentence(error)))), PART_WAY) from None
         except RqDlqError as error:
             traced = context.verbose > 1
             if traced:
                 traceback.print_exception(error)  # this also names the page
-            raise Failure(sentence(error), exit_code(error), None if traced else error) from None
+            raise CommandFailed(sentence(error), exit_code(error), None if traced else error) from None
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rq_dlq.cli import _fields
-from rq_dlq.cli._context import PART_WAY, Context, Failure, notes, sentence
+from rq_dlq.cli._context import PART_WAY, CommandFailed, Context, notes, sentence
 from rq_dlq.cli._progress import progress_bar
 from rq_dlq.cli._show import Column
 from rq_dlq.client.settings import known_url
@@ -30,7 +30,7 @@ def refuse(context: Context, reading: Reading, file: Path) -> None:
     """Show the problems of a file.
 
     Raises:
-        Failure: it has problems.
+        CommandFailed: it has problems.
     """
     if not reading.problems:
         return
@@ -39,7 +39,7 @@ def refuse(context: Context, reading: Reading, file: Path) -> None:
         context.output.say(": ".join(filter(None, (where, problem.setting, problem.message))))
     if len(reading.problems) > NAMED:
         context.output.say(f"… and {len(reading.problems) - NAMED} more")
-    raise Failure(f"{many(len(reading.problems), 'problem')} in {file}, so nothing was changed")
+    raise CommandFailed(f"{many(len(reading.problems), 'problem')} in {file}, so nothing was changed")
 
 
 def set_all(
@@ -60,7 +60,7 @@ def set_all(
         shown: the entries have already been shown.
 
     Raises:
-        Failure: the file has problems; or only some entries were set.
+        CommandFailed: the file has problems; or only some entries were set.
         PolicyError: an entry from options cannot be set.
     """
     if file is not None:
@@ -84,7 +84,7 @@ def _set_each(context: Context, each: Mapping[str, Callable[..., int]], by: str 
     """Set entries, by their patterns; yields each pattern when that is done.
 
     Raises:
-        Failure: only some were set.
+        CommandFailed: only some were set.
     """
     done = 0
     try:
@@ -98,7 +98,7 @@ def _set_each(context: Context, each: Mapping[str, Callable[..., int]], by: str 
         if not done and not notes(error):
             raise
         why = sentence(error) or "interrupted"
-        raise Failure(
+        raise CommandFailed(
             f"stopped part-way, after {done} of {len(each)} entries: {why}. Repeat the command",
             PART_WAY,
             error,

@@ -14,7 +14,7 @@ from rq_dlq.errors import InvalidMessage
 from rq_dlq.values import record
 from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.failure import Cause, moment
-from rq_dlq.values.message import Row
+from rq_dlq.values.message import MessageRow
 from rq_dlq.values.state import deadline_of
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ _COPIED = (
 _LAST = 1 << 42  # milliseconds: no time is later (lua/state.lua)
 
 
-def exported(row: Row, letter: Received[Any]) -> Exported:
+def exported(row: MessageRow, letter: Received[Any]) -> Exported:
     """A dead letter in the export format.
 
     Raises:
@@ -136,7 +136,7 @@ def _body(data: bytes, *, raw: bool) -> dict[str, Any]:
     return {"body_base64": base64.b64encode(data).decode()}
 
 
-def read(line: bytes, number: int, queue: QueueState[Any]) -> Row:
+def read(line: bytes, number: int, queue: QueueState[Any]) -> MessageRow:
     """The stored form of an exported dead letter.
 
     Args:
@@ -163,7 +163,7 @@ def read(line: bytes, number: int, queue: QueueState[Any]) -> Row:
     reason = f"/{letter.reason}" if letter.reason else ""
     group = f" group={letter.fingerprint}" if letter.part == "dead" else ""
     untried = f" untried={letter.untried}" if letter.untried else ""
-    return Row(
+    return MessageRow(
         message_id,
         record.sent(birth, payload, ends),
         f"{letter.part}{reason} - {died} {counts} 0{group}{untried}".encode(),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rq_dlq.cli._context import Context, Failure, pass_context
+from rq_dlq.cli._context import CommandFailed, Context, pass_context
 from rq_dlq.cli._options import (
     all_option,
     exactly_one,
@@ -51,7 +51,7 @@ def all_found(context: Context, chosen: dict[str, Any], done: Changed) -> None:
     """Report how many dead letters are being processed, and how many ids are not dead letters.
 
     Raises:
-        Failure: a message that was named by its id is one of these.
+        CommandFailed: a message that was named by its id is one of these.
     """
     left = [left_leased(done.leased)] if done.leased else []
     missing = len(set(chosen["ids"])) - done - done.leased
@@ -74,9 +74,9 @@ def group_of(letters: DeadLetters[Any], given: str | None, name: str) -> str | N
     """The fingerprint, if the group exists.
 
     Raises:
-        Failure: it does not exist.
+        CommandFailed: it does not exist.
     """
     if given is not None and not (is_group(given) and letters.browse(group=given, limit=1)):
         message = f"there is no group {given!r}: `rq-dlq dlq groups {name}` lists them"
-        raise Failure(message)
+        raise CommandFailed(message)
     return given

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq.cli import _reports, _show
-from rq_dlq.cli._context import UNREACHABLE, Context, Failure
+from rq_dlq.cli._context import UNREACHABLE, CommandFailed, Context
 from rq_dlq.core.keyed import outages
 from rq_dlq.core.processes import processes
 from rq_dlq.core.queues.each import UnreachableQueue
@@ -28,7 +28,7 @@ def dependencies(context: Context) -> None:
     rows = [_reports.dependency_row(one) for one in found if not isinstance(one, UnreachableQueue)]
     context.output.rows(rows, _reports.DEPENDENCIES, "no dependency is down or paused")
     if len(rows) < len(found):
-        raise Failure(f"{many(len(found) - len(rows), 'queue')} cannot be read", UNREACHABLE)
+        raise CommandFailed(f"{many(len(found) - len(rows), 'queue')} cannot be read", UNREACHABLE)
 
 
 def row(context: Context, found: QueueStats | UnreachableQueue) -> dict[str, Any]:

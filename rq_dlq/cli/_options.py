@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rq_dlq.cli._completion import queues
-from rq_dlq.cli._context import Context, Failure
+from rq_dlq.cli._context import CommandFailed, Context
 from rq_dlq.errors import InvalidDuration
 from rq_dlq.filters._facts import is_field
 from rq_dlq.values.durations import milliseconds
@@ -119,10 +119,10 @@ def tell_left(context: Context, left: Sequence[str], *, named: bool) -> None:
     """Report the chosen messages that a verb did not change.
 
     Raises:
-        Failure: they were named by their ids.
+        CommandFailed: they were named by their ids.
     """
     if named and left:
-        raise Failure("\n".join(left))
+        raise CommandFailed("\n".join(left))
     for line in left:
         context.output.say(line)
 
@@ -208,7 +208,7 @@ def part_of(
 ) -> tuple[str, str, Queue[Any] | Key | Dependency]:
     """The target of a pause or resume: its name, the options that name it, and the object."""
     if key_text is not None and dependency is not None:
-        raise Failure("pass --key or --dependency, not both")
+        raise CommandFailed("pass --key or --dependency, not both")
     if key_text is not None:
         return f"key {key_text} of {queue.name}", f" --key {shlex.quote(key_text)}", queue.key(key_text)
     if dependency is not None:

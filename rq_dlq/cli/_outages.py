@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rq_dlq.cli._show import Output, Row
-    from rq_dlq.policy.outage import Outage, Plan, Spread
+    from rq_dlq.policy.outage import Outage, OutagePlan, Spread
 
 
-def compare(output: Output, plans: Mapping[str, Plan], draw: int) -> None:
+def compare(output: Output, plans: Mapping[str, OutagePlan], draw: int) -> None:
     """Simulate an outage for each plan on the embedded server, and show the outcomes."""
     url = ensure().url
     played: dict[str, Outage] = {}
@@ -38,18 +38,18 @@ def columns_of(names: Sequence[str]) -> list[Column]:
     return [Column("figure", title=" ", wrap=True), *map(Column, names)]
 
 
-def rows_of(played: Mapping[str, Outage], plan: Plan) -> list[Row]:
+def rows_of(played: Mapping[str, Outage], plan: OutagePlan) -> list[Row]:
     """A row for each figure."""
     told = {name: _told(outage, plan) for name, outage in played.items()}
     figures = next(iter(told.values()))
     return [{"figure": figure} | {name: cells[figure] for name, cells in told.items()} for figure in figures]
 
 
-def _turn(plan: Plan) -> str:
+def _turn(plan: OutagePlan) -> str:
     return "as they came" if plan.at_once else "for the repair"
 
 
-def _told(one: Outage, plan: Plan) -> dict[str, str]:
+def _told(one: Outage, plan: OutagePlan) -> dict[str, str]:
     """The figures of an outage, by their names."""
     drained = f"not within {_span(AFTER)}" if one.drained is None else f"{_span(one.drained)} after it"
     told = {
@@ -76,7 +76,7 @@ def _span(seconds: float) -> str:
     return human(round(seconds * 10) * 100)
 
 
-def _said(plan: Plan) -> str:
+def _said(plan: OutagePlan) -> str:
     if plan.at_once:
         return (
             f"{plan.messages:,} messages are sent in {_span(plan.outage)}, and nothing is down; "
@@ -90,6 +90,6 @@ def _said(plan: Plan) -> str:
     )
 
 
-def _facts(plan: Plan) -> dict[str, Any]:
+def _facts(plan: OutagePlan) -> dict[str, Any]:
     names = ("outage", "messages", "share", "poisons", "at_once", "hang", "workers")
     return {name: getattr(plan, name) for name in names} | {"breaker": str(plan.breaker)}

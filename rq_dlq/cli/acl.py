@@ -10,7 +10,7 @@ import click
 from rq_dlq._redis import FAIL_FAST
 from rq_dlq._redis.acl import BOTH, FUNCTIONS, OLD, acl_line
 from rq_dlq._redis.roles import ROLES
-from rq_dlq.cli._context import Command, Context, pass_context
+from rq_dlq.cli._context import CliCommand, Context, pass_context
 from rq_dlq.client.durability import DURABILITIES
 from rq_dlq.client.settings import BrokerSettings, server_facts, version_of
 from rq_dlq.errors import RqDlqError
@@ -23,7 +23,7 @@ login as this user is not possible until you add one: `>secret`, or `#` and its 
 """
 
 
-@click.command(cls=Command, help=_HELP)
+@click.command(cls=CliCommand, help=_HELP)
 @click.argument("role", type=click.Choice(list(ROLES)))
 @click.option("--user", metavar="NAME", help="The name of the user; by default the role's.")
 @click.option(

@@ -8,7 +8,7 @@ import click
 
 from rq_dlq.cli import _show
 from rq_dlq.cli._completion import queues
-from rq_dlq.cli._context import Command, Context, pass_context
+from rq_dlq.cli._context import CliCommand, Context, pass_context
 from rq_dlq.core.redrive.record import NUMBERS
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ RECORDS = (
 )  # fmt: skip
 
 
-@click.command("audit", cls=Command)
+@click.command("audit", cls=CliCommand)
 @click.argument("name", metavar="[QUEUE]", required=False, shell_complete=queues)
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most this many records."

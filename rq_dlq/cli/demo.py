@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rq_dlq.cli._context import FAILED, Command, Context, pass_context
+from rq_dlq.cli._context import FAILED, CliCommand, Context, pass_context
 from rq_dlq.cli._options import Number
 from rq_dlq.cli._scratch import interrupt_on_signals, remove, server_of
 from rq_dlq.errors import ConfigurationError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SENDING = 12.0  # seconds
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.option("--rows", type=click.IntRange(20), help="Use only this many of the 1,959 flights.")
 @click.option(
     "--seconds",

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from rq_dlq.cli import _completion, _show
-from rq_dlq.cli._context import Context, Failure, Group, pass_context
+from rq_dlq.cli._context import CliGroup, CommandFailed, Context, pass_context
 from rq_dlq.cli._letters import all_found, bulk, check, group_of, letters_of, these
 from rq_dlq.cli._options import by_option, carry_out, confirm, queue_argument, where_option
 from rq_dlq.cli._show import Column
@@ -32,7 +32,7 @@ GROUPS = (
 group_argument = click.argument("group", metavar="GROUP", shell_complete=_completion.groups)
 
 
-@click.group(cls=Group)
+@click.group(cls=CliGroup)
 def dlq() -> None:
     """Read, redrive and remove dead letters.
 
@@ -114,7 +114,7 @@ def show(context: Context, name: str, which: str) -> None:
             found = letters.browse(ids=[group.sample_id])
             context.output.tell("")
     if not found and not groups:
-        raise Failure(f"there is no dead letter {which} of {name}: `rq-dlq dlq ls {name}` lists them")
+        raise CommandFailed(f"there is no dead letter {which} of {name}: `rq-dlq dlq ls {name}` lists them")
     for letter in found:
         context.output.message(_show.letter_row(letter), letter)
         if letter.cause.traceback and context.output.format == "table":

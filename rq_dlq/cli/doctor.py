@@ -10,7 +10,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from rq_dlq.cli._context import FAILED, UNREACHABLE, Command, Context, pass_context, sentence
+from rq_dlq.cli._context import FAILED, UNREACHABLE, CliCommand, Context, pass_context, sentence
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.durability import DURABILITIES
 from rq_dlq.doctor import Check, examine
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.option(
     "--durability",
     type=click.Choice(DURABILITIES),

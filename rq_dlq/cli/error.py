@@ -8,7 +8,7 @@ import click
 
 from rq_dlq import errors
 from rq_dlq.cli import _show
-from rq_dlq.cli._context import USAGE, Command, Context, Failure, pass_context
+from rq_dlq.cli._context import USAGE, CliCommand, CommandFailed, Context, pass_context
 
 PAGES = {
     name: inspect.getdoc(found) or ""
@@ -23,7 +23,7 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     return [name for name in PAGES if name.startswith(incomplete)]
 
 
-@click.command("error", cls=Command)
+@click.command("error", cls=CliCommand)
 @click.argument("name", metavar="[NAME]", required=False, shell_complete=_names)
 @pass_context
 def error(context: Context, name: str | None) -> None:
@@ -37,5 +37,5 @@ def error(context: Context, name: str | None) -> None:
         return
     short = name.rpartition(".")[2]
     if short not in PAGES:
-        raise Failure(f"there is no error {name!r}: `rq-dlq error` lists all", USAGE)
+        raise CommandFailed(f"there is no error {name!r}: `rq-dlq error` lists all", USAGE)
     context.output.either(f"{short}\n\n{PAGES[short]}", {"error": short, "page": PAGES[short]})

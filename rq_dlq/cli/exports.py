@@ -10,7 +10,7 @@ import click
 
 from rq_dlq.cli import _exported, _show
 from rq_dlq.cli._completion import groups
-from rq_dlq.cli._context import Command, Context, Failure, pass_context
+from rq_dlq.cli._context import CliCommand, CommandFailed, Context, pass_context
 from rq_dlq.cli._input import opened
 from rq_dlq.cli._letters import group_of, letters_of
 from rq_dlq.cli._options import by_option, queue_argument, where_option
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rq_dlq.client.dlq import DeadLetters
     from rq_dlq.core.queues.queue import QueueState
-    from rq_dlq.values.message import DeadLetter, Row
+    from rq_dlq.values.message import DeadLetter, MessageRow
 
 NAMED = 10  # how many lines or ids are listed
 PERIOD = 0.5  # seconds between two polls
@@ -43,7 +43,7 @@ reason_option = click.option(
 )
 
 
-@click.command("tail", cls=Command)
+@click.command("tail", cls=CliCommand)
 @queue_argument
 @group_option
 @reason_option
@@ -92,7 +92,7 @@ def _coming(letters: DeadLetters[Any], lines: int, conditions: dict[str, Any]) -
         time.sleep(PERIOD)
 
 
-@click.command("export", cls=Command)
+@click.command("export", cls=CliCommand)
 @queue_argument
 @group_option
 @reason_option
@@ -121,10 +121,10 @@ def export(context: Context, /, name: str, *, group: str | None, **conditions: A
     context.output.say(f"exported {many(done, 'dead letter')} of {name}")
     if damaged:
         which = some(damaged, NAMED)
-        raise Failure(f"{many(len(damaged), 'damaged message')} could not be exported: {which}")
+        raise CommandFailed(f"{many(len(damaged), 'damaged message')} could not be exported: {which}")
 
 
-@click.command("import", cls=Command)
+@click.command("import", cls=CliCommand)
 @queue_argument
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @by_option
@@ -147,7 +147,7 @@ def import_(context: Context, name: str, file: str, by: str | None) -> None:
         context.output.say(f"{many(len(known), 'id')} already in the queue, not changed: {which}")
 
 
-def _rows(source: IO[bytes], queue: QueueState[Any]) -> Iterator[Row]:
+def _rows(source: IO[bytes], queue: QueueState[Any]) -> Iterator[MessageRow]:
     """The rows that the lines describe."""
     return (_exported.read(line, number, queue) for number, line in enumerate(source) if line.strip())
 
@@ -156,7 +156,7 @@ def _check(context: Context, source: IO[bytes], queue: QueueState[Any]) -> int:
     """Check all lines; returns the number of dead letters.
 
     Raises:
-        Failure: some lines are not dead letters.
+        CommandFailed: some lines are not dead letters.
     """
     good = bad = 0
     for number, line in enumerate(source, 1):
@@ -172,5 +172,5 @@ def _check(context: Context, source: IO[bytes], queue: QueueState[Any]) -> int:
     if bad > NAMED:
         context.output.say(f"… and {bad - NAMED:,} more")
     if bad:
-        raise Failure(f"{many(bad, 'bad line')}, so nothing was imported")
+        raise CommandFailed(f"{many(bad, 'bad line')}, so nothing was imported")
     return good

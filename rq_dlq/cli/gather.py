@@ -9,7 +9,7 @@ import click
 
 from rq_dlq.cli import _show
 from rq_dlq.cli._completion import queues
-from rq_dlq.cli._context import Context, Failure, Group, pass_context
+from rq_dlq.cli._context import CliGroup, CommandFailed, Context, pass_context
 from rq_dlq.cli._options import queue_argument
 from rq_dlq.cli.queues import used
 from rq_dlq.core.gathers import reading
@@ -27,7 +27,7 @@ CHILDREN = (
 )  # fmt: skip
 
 
-@click.group(cls=Group)
+@click.group(cls=CliGroup)
 def gather() -> None:
     """Show gathers: messages that wait until others have ended."""
 
@@ -55,7 +55,9 @@ def show(context: Context, name: str, message_id: str, *, only_open: bool) -> No
     core = used(context, name)._core
     status = context.broker._run(reading.status_of(core.keys, message_id))
     if status is None:
-        raise Failure(f"{name} has no gather {message_id}: its message is gone, or was never sent as one")
+        raise CommandFailed(
+            f"{name} has no gather {message_id}: its message is gone, or was never sent as one"
+        )
     context.output.say(f"{message_id} in {name} is {status.state}: {reading.said(status)}")
     children = context.broker._run(reading.children_of(core.keys, message_id))
     rows = [

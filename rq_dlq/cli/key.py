@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rq_dlq.cli import _show
-from rq_dlq.cli._context import Context, Group, pass_context
+from rq_dlq.cli._context import CliGroup, Context, pass_context
 from rq_dlq.cli._options import by_option, queue_argument
 from rq_dlq.cli.queues import used
 from rq_dlq.policy.per_key import MOST_SEATS
@@ -23,7 +23,7 @@ KEYS = (
 )  # fmt: skip
 
 
-@click.group(cls=Group)
+@click.group(cls=CliGroup)
 def key() -> None:
     """Show the keys by which a queue orders or limits messages, and limit a key.
 

@@ -10,7 +10,7 @@ from rq_dlq._redis import FAIL_FAST
 from rq_dlq._redis import libraries as on_servers
 from rq_dlq._scripts import JOINED
 from rq_dlq.cli import _show
-from rq_dlq.cli._context import Command, Context, pass_context
+from rq_dlq.cli._context import CliCommand, Context, pass_context
 from rq_dlq.client.settings import server_facts, version_of
 from rq_dlq.core.processes import processes
 from rq_dlq.values.durations import human
@@ -27,7 +27,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@click.command("load", cls=Command)
+@click.command("load", cls=CliCommand)
 @click.option("--prune", is_flag=True, help="Delete libraries that no process has reported for a day.")
 @pass_context
 def load(context: Context, *, prune: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rq_dlq.cli._context import Command, Context, pass_context
+from rq_dlq.cli._context import CliCommand, Context, pass_context
 from rq_dlq.cli._health import health_options
 from rq_dlq.cli._logs import log_times
 from rq_dlq.cli._options import log_format_option
@@ -27,7 +27,7 @@ def _roles(ctx: click.Context, param: click.Parameter, text: str) -> list[Mainte
         raise click.BadParameter(str(error), ctx, param) from None
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.option(
     "--roles",
     default=",".join(ROLES),

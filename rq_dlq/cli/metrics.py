@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rq_dlq.cli._context import Command, Context, pass_context
+from rq_dlq.cli._context import CliCommand, Context, pass_context
 from rq_dlq.cli._extras import of_extra
 from rq_dlq.cli._logs import log_times
 from rq_dlq.cli._options import address
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rq_dlq.metrics")
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.option(
     "--listen",
     metavar="[HOST:]PORT",

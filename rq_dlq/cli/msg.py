@@ -10,7 +10,7 @@ import click
 
 from rq_dlq.cli import _completion as completion
 from rq_dlq.cli import _show
-from rq_dlq.cli._context import Context, Failure, Group, pass_context
+from rq_dlq.cli._context import CliGroup, CommandFailed, Context, pass_context
 from rq_dlq.cli._options import (
     all_option,
     by_option,
@@ -55,7 +55,7 @@ def place_option(places: Sequence[str]) -> Callable[[Callable[..., None]], Calla
     return click.option("--place", "places", multiple=True, type=states, help=text)
 
 
-@click.group(cls=Group)
+@click.group(cls=CliGroup)
 def msg() -> None:
     """Read and manage messages, by their ids or by a condition.
 
@@ -94,7 +94,7 @@ def ls(
     if count_by is not None:
         counts = queue.select(where, places=places or None, limit=limit).count_by(count_by)
         if counts.keys() == {None} and count_by in FIELDS.keys() - {"key", "dependency"}:
-            raise Failure(
+            raise CommandFailed(
                 f"{count_by!r} is a field, not a header, and --count-by takes headers: use another name"
             )
         table = context.output.format == "table"
@@ -123,7 +123,7 @@ def show(context: Context, name: str, message_id: str) -> None:
     message = explained.message
     if message is None:
         text = f"there is no message {message_id} in {name}: `rq-dlq msg ls {name}` lists waiting messages"
-        raise Failure(text)
+        raise CommandFailed(text)
     row = _show.letter_row(message) if isinstance(message, DeadLetter) else _show.message_row(message)
     context.output.message(row | _show.attributes(explained, *EXPLAINED), message)
 
@@ -183,7 +183,7 @@ def cancel(context: Context, /, name: str, **chosen: Any) -> None:
         stay = [f"{message_id} is {word}" for message_id, word in found.items() if word != "cancelled"]
         context.output.say(f"cancelled {many(len(ids) - len(stay), 'message')}")
         if stay:
-            raise Failure(f"{', '.join(stay)}: not changed")
+            raise CommandFailed(f"{', '.join(stay)}: not changed")
         return
     _change(context, name, chosen, Found.purge, what="Remove {} of {} permanently", done="removed")
 

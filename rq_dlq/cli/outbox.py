@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rq_dlq.cli._app import agree, load_outbox
-from rq_dlq.cli._context import Command, Context, pass_context
+from rq_dlq.cli._context import CliCommand, Context, pass_context
 from rq_dlq.cli._health import health_options
 from rq_dlq.cli._logs import log_times
 from rq_dlq.cli._options import import_timeout_option, log_format_option
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rq_dlq.telemetry.health import Address
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.argument("app", metavar="MODULE:OUTBOX")
 @click.option("--burst", is_flag=True, help="Stop when the outbox is empty.")
 @click.option(

@@ -12,7 +12,7 @@ import click
 
 from rq_dlq.cli import _fields, _show
 from rq_dlq.cli._completion import queues
-from rq_dlq.cli._context import Context, Failure, Group, pass_context
+from rq_dlq.cli._context import CliGroup, CommandFailed, Context, pass_context
 from rq_dlq.cli._entries import refuse, set_all, set_fields
 from rq_dlq.cli._options import by_option, pairs
 from rq_dlq.cli._progress import progress_bar
@@ -40,7 +40,7 @@ file_type = click.Path(exists=True, dir_okay=False, path_type=Path)
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show the changes, without setting anything.")
 
 
-@click.group(cls=Group)
+@click.group(cls=CliGroup)
 def policy() -> None:
     """Set the policies of queues: redelivery, dead letters, expiry.
 
@@ -129,7 +129,7 @@ def rm(context: Context, pattern: str, by: str | None) -> None:
         matched = context.broker.policies.remove(text, progress=progress, by=by)
     if text not in {*stored.entries, *stored.unreadable}:  # or an earlier removal was interrupted
         rest = f". The settings without it apply to {many(matched, 'queue')}" if matched else ""
-        raise Failure(f"there is no entry for {text!r}: `rq-dlq policy ls` lists them{rest}")
+        raise CommandFailed(f"there is no entry for {text!r}: `rq-dlq policy ls` lists them{rest}")
     context.output.say(f"removed {text}: it matched {many(matched, 'queue')}")
 
 
@@ -143,7 +143,7 @@ def undeclare(context: Context, name: str, by: str | None) -> None:
     After that only the entries apply. A program that declares settings declares them again at its next start.
     """
     if not context.broker.policies.undeclare(name, by=by):
-        raise Failure(
+        raise CommandFailed(
             f"no program declared settings for {name}: `rq-dlq policy explain {name}` shows the settings in "
             "force"
         )

@@ -10,7 +10,7 @@ import click
 
 from rq_dlq.cli import _listed, _reports, _show
 from rq_dlq.cli._completion import queues as names
-from rq_dlq.cli._context import UNREACHABLE, Command, Context, Failure, Group, pass_context
+from rq_dlq.cli._context import UNREACHABLE, CliCommand, CliGroup, CommandFailed, Context, pass_context
 from rq_dlq.cli._options import (
     all_option,
     by_option,
@@ -53,7 +53,7 @@ OUTCOMES = (
 )  # fmt: skip
 
 
-@click.group(cls=Group)
+@click.group(cls=CliGroup)
 def queue() -> None:
     """Show, pause, empty and delete queues."""
 
@@ -88,7 +88,7 @@ def ls(context: Context, *, maintainers: bool, dependencies: bool) -> None:
         with suppress(MissingRights):  # a user with rights on some queues may have none on processes
             context.output.say(_listed.maintained_by(context))
     if lost:
-        raise Failure(f"{len(lost):,} of {many(len(rows), 'queue')} cannot be read", UNREACHABLE)
+        raise CommandFailed(f"{len(lost):,} of {many(len(rows), 'queue')} cannot be read", UNREACHABLE)
 
 
 @queue.command("show")
@@ -241,7 +241,7 @@ def purge(
 ) -> None:
     """Remove waiting messages of a queue permanently; leased ones stay."""
     if is_view(context, name) or context.broker.settings.naming.resolve(name).part != "live":
-        raise Failure(f"{name} has dead or expired messages: `rq-dlq dlq purge {name}` removes them")
+        raise CommandFailed(f"{name} has dead or expired messages: `rq-dlq dlq purge {name}` removes them")
     exactly_one("messages", ("--where", where), ("--all", everything))
     plan = context.broker.queue(family_of(context, name)).purge(where=where, all=everything, dry_run=True)
     confirm(f"Remove {many(plan.eligible, 'waiting message')} of {name} permanently", yes=yes)
@@ -275,14 +275,14 @@ def rm(context: Context, name: str, *, force: bool, by: str | None, yes: bool) -
     else:
         counts = [f"{count:,} {place}" for place in PLACES if (count := getattr(stats, place))]
         if held := counts + ([many(recurring, "schedule")] if recurring else []):
-            raise Failure(
+            raise CommandFailed(
                 f"{name} was not deleted, since it is not empty: {', '.join(held)}. "
                 f"`rq-dlq queue rm {name} --force` deletes it with all of these"
             )
     context.output.say(f"deleted {name}, with {many(found.delete(force=force, by=by), 'message')}{also}")
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @queue_argument
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most this many messages."
@@ -304,7 +304,7 @@ def used(context: Context, name: str) -> Queue[Any]:
     """The queue of this name, if it was ever used or is a shared dead-letter or expiry queue.
 
     Raises:
-        Failure: there is no such queue.
+        CommandFailed: there is no such queue.
     """
     if not is_view(context, name):
         family_of(context, name)
@@ -321,9 +321,9 @@ def family_of(context: Context, name: str) -> str:
     """The queue that a name belongs to: it may also be the name of its dead-letter or expiry queue.
 
     Raises:
-        Failure: the queue was never used.
+        CommandFailed: the queue was never used.
     """
     family = context.broker.settings.naming.resolve(name).family
     if family not in context.broker.queues():
-        raise Failure(f"there is no queue {family!r}: `rq-dlq queue ls` lists all that were ever used")
+        raise CommandFailed(f"there is no queue {family!r}: `rq-dlq queue ls` lists all that were ever used")
     return family

@@ -9,7 +9,7 @@ import click
 
 from rq_dlq.cli import _show
 from rq_dlq.cli._completion import groups
-from rq_dlq.cli._context import PART_WAY, Command, Context, Failure, pass_context
+from rq_dlq.cli._context import PART_WAY, CliCommand, CommandFailed, Context, pass_context
 from rq_dlq.cli._edits import edit_of
 from rq_dlq.cli._letters import all_found, bulk, check, group_of, letters_of, these
 from rq_dlq.cli._options import by_option, confirm, queue_argument
@@ -44,7 +44,7 @@ JOBS = (
 )  # fmt: skip
 
 
-@click.command("redrive", cls=Command)
+@click.command("redrive", cls=CliCommand)
 @click.option(
     "--group", metavar="GROUP", shell_complete=groups, help="Only this kind of failure, from `groups`."
 )
@@ -169,14 +169,14 @@ def _changes(context: Context, options: dict[str, Any]) -> dict[str, Any]:
     """The changes to the messages, from the options.
 
     Raises:
-        Failure: the queue does not exist, or the edit is not valid.
+        CommandFailed: the queue does not exist, or the edit is not valid.
     """
     to, edit = options["to"], options["edit"]
     if to and not options["create"] and to not in context.broker.queues():
         message = (
             f"there is no queue {to!r}: `rq-dlq queue ls` lists all that were ever used, --create creates it"
         )
-        raise Failure(message)
+        raise CommandFailed(message)
     return {
         **{name: options[name] for name in ("to", "create", "ttl")},
         "edit": None if edit is None else edit_of(edit),
@@ -190,7 +190,7 @@ def drive(context: Context, name: str, job: RedriveJob, *, alone: bool = False) 
         alone: no other process can continue it, so it ends with this one.
 
     Raises:
-        Failure: it paused, some messages stay dead, or Ctrl-C paused it.
+        CommandFailed: it paused, some messages stay dead, or Ctrl-C paused it.
     """
     told = job.counts
     with progress_bar(context.output.stderr, "redriven") as advance:
@@ -208,11 +208,11 @@ def drive(context: Context, name: str, job: RedriveJob, *, alone: bool = False) 
             job.refresh()
             if job.state == "running":
                 job.pause()
-            raise Failure(_stopped(name, job, "stopped", alone=alone), PART_WAY) from None
+            raise CommandFailed(_stopped(name, job, "stopped", alone=alone), PART_WAY) from None
     if context.output.format == "json":
         context.output.record(row(job))
     if job.state == "paused":
-        raise Failure(_stopped(name, job, job.why, alone=alone), PART_WAY)
+        raise CommandFailed(_stopped(name, job, job.why, alone=alone), PART_WAY)
     how = f" ({job.how})" if job.how else ""
     done = job.carried_out
     context.output.say(
@@ -226,7 +226,7 @@ def drive(context: Context, name: str, job: RedriveJob, *, alone: bool = False) 
     if refused := job.counts.refused:
         _say_refused(context, job.refusals)
         stay = "stays" if refused == 1 else "stay"
-        raise Failure(f"{many(refused, 'dead letter')} could not be changed and {stay} dead")
+        raise CommandFailed(f"{many(refused, 'dead letter')} could not be changed and {stay} dead")
 
 
 def _say_refused(context: Context, refusals: Sequence[Refusal]) -> None:
@@ -245,7 +245,7 @@ def _stopped(name: str, job: RedriveJob, why: str, *, alone: bool) -> str:
     return how_far + ("repeat the command for those that are still dead" if alone else resume)
 
 
-@click.command("jobs", cls=Command, short_help="List the redrives of a queue, show one, or manage it.")
+@click.command("jobs", cls=CliCommand, short_help="List the redrives of a queue, show one, or manage it.")
 @queue_argument
 @click.argument("job_id", metavar="[ID]", required=False)
 @click.argument("verb", metavar=f"[{'|'.join(VERBS)}]", type=click.Choice(VERBS), required=False)
@@ -267,16 +267,16 @@ def jobs(context: Context, name: str, *, job_id: str | None, verb: str | None, b
         job = letters.job(job_id)
     except InvalidInput:
         known = f"`rq-dlq dlq jobs {name}` lists those of the last seven days"
-        raise Failure(f"there is no redrive {job_id!r} of {name}: {known}") from None
+        raise CommandFailed(f"there is no redrive {job_id!r} of {name}: {known}") from None
     if verb is None:
         context.output.record(row(job))
         return
     if verb == "resume" and job.state == "done":
-        raise Failure(f"redrive {job.id} is already done: there is nothing to resume")
+        raise CommandFailed(f"redrive {job.id} is already done: there is nothing to resume")
     try:
         getattr(job, verb)(by=by)
     except InvalidInput as error:  # the state of the redrive does not allow the verb
-        raise Failure(str(error), error=error) from None
+        raise CommandFailed(str(error), error=error) from None
     if verb == "resume":
         drive(context, name, job)
         if job.counts.leased:

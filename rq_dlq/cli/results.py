@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 import msgspec
 
-from rq_dlq.cli._context import Command, Context, Failure, pass_context
+from rq_dlq.cli._context import CliCommand, CommandFailed, Context, pass_context
 from rq_dlq.cli._options import queue_argument, seconds
 from rq_dlq.errors import ResultError, ResultUnavailable
 
 
-@click.command("result", cls=Command, short_help="Print a message's result.")
+@click.command("result", cls=CliCommand, short_help="Print a message's result.")
 @queue_argument
 @click.argument("message_id", metavar="ID")
 @click.option(
@@ -27,7 +27,7 @@ def result(context: Context, /, name: str, message_id: str, *, wait: float) -> N
     try:
         value = context.broker.queue(name).result(message_id, wait=wait or None)
     except (ResultError, ResultUnavailable) as error:
-        raise Failure(str(error), error=error) from None
+        raise CommandFailed(str(error), error=error) from None
     shown = value.decode(errors="replace") if isinstance(value, bytes) else value
     text = shown if isinstance(shown, str) else msgspec.json.encode(shown).decode()
     context.output.either(text, {"queue": name, "id": message_id, "result": shown})

@@ -10,7 +10,7 @@ import msgspec
 
 from rq_dlq.cli import _show
 from rq_dlq.cli._completion import queues
-from rq_dlq.cli._context import Context, Failure, Group, pass_context
+from rq_dlq.cli._context import CliGroup, CommandFailed, Context, pass_context
 from rq_dlq.cli._options import by_option, exactly_one, pairs, queue_argument, time
 from rq_dlq.cli.queues import schedules_of, used
 from rq_dlq.core.schedules.schedule import USUAL_ZONE, Missed
@@ -30,7 +30,7 @@ SCHEDULES = (
 schedule_argument = click.argument("schedule_name", metavar="NAME")
 
 
-@click.group(cls=Group)
+@click.group(cls=CliGroup)
 def schedule() -> None:
     """Send messages repeatedly, by cron or at intervals."""
 
@@ -184,9 +184,11 @@ def _queue_of(context: Context, name: str, schedule_name: str) -> Queue[Any]:
     """The queue, if it has a schedule with this name.
 
     Raises:
-        Failure: it has no such schedule.
+        CommandFailed: it has no such schedule.
     """
     queue = used(context, name)
     if schedule_name not in schedules_of(context, queue):
-        raise Failure(f"{name} has no schedule {schedule_name!r}: `rq-dlq schedule ls {name}` lists them")
+        raise CommandFailed(
+            f"{name} has no schedule {schedule_name!r}: `rq-dlq schedule ls {name}` lists them"
+        )
     return queue

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from rq_dlq.cli._completion import queues
-from rq_dlq.cli._context import PART_WAY, Command, Context, Failure, pass_context, sentence
+from rq_dlq.cli._context import PART_WAY, CliCommand, CommandFailed, Context, pass_context, sentence
 from rq_dlq.cli._input import READERS, Parsed, opened, stdin
 from rq_dlq.cli._options import pairs, time
 from rq_dlq.cli._progress import progress_bar
@@ -31,7 +31,7 @@ NAMED = 10  # how many bad lines are listed
 MANY = 10_000  # a progress bar is shown from this many messages
 
 
-class _File(click.Path):
+class _MessagesPath(click.Path):
     """A file of messages. The error for a missing file shows how to send a single message."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -43,9 +43,9 @@ class _File(click.Path):
             self.fail(f"{error.message} To send a single message, pipe it: {pipe}", param, ctx)
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.argument("name", metavar="QUEUE", shell_complete=queues)
-@click.argument("file", required=False, type=_File(exists=True, dir_okay=False, allow_dash=True))
+@click.argument("file", required=False, type=_MessagesPath(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--jsonl", is_flag=True, help="Each line is a JSON value.")
 @click.option(
     "--csv",
@@ -128,7 +128,7 @@ def send(
         read = partial(_messages, context, source, form, {**options, "id": message_id, "field": id_field})
         total, skipped = _check(context, read(), skip_bad=skip_bad)
         if message_id is not None and total > 1:
-            raise Failure(f"--id is the id of one message, and there are {total:,}: use --id-field")
+            raise CommandFailed(f"--id is the id of one message, and there are {total:,}: use --id-field")
         bodies = (body for _, body in read() if not isinstance(body, InvalidInput))
         names: list[str] = []
         known = Counter[str]()
@@ -190,7 +190,7 @@ def _check(context: Context, lines: Iterator[Parsed], *, skip_bad: bool) -> tupl
     """Check all lines without sending; returns how many are messages, and how many are not.
 
     Raises:
-        Failure: some are not messages, without --skip-bad.
+        CommandFailed: some are not messages, without --skip-bad.
     """
     good = bad = 0
     for line, body in lines:
@@ -207,7 +207,7 @@ def _check(context: Context, lines: Iterator[Parsed], *, skip_bad: bool) -> tupl
         if bad > 1:
             found, them, are = f"{bad:,} lines are not messages", "them", "are"
         if not skip_bad:
-            raise Failure(f"{found}, so nothing was sent: correct {them}, or pass --skip-bad")
+            raise CommandFailed(f"{found}, so nothing was sent: correct {them}, or pass --skip-bad")
         context.output.say(f"{found}, and {are} skipped")
     return good, bad
 
@@ -228,7 +228,7 @@ def _send(
         known: counts what was done to those whose ids the queue knew, or where they are.
 
     Raises:
-        Failure: it stopped part-way; the error says how many messages were sent.
+        CommandFailed: it stopped part-way; the error says how many messages were sent.
     """
     sent = 0
     queue.stats()  # connects now, so that its warnings come before the progress bar
@@ -248,5 +248,5 @@ def _send(
         why = sentence(error) or "interrupted"
         more = min(BATCH, total - sent)
         message = f"stopped part-way, after {sent:,} of {total:,} messages (or up to {more:,} more): {why}"
-        raise Failure(message, PART_WAY, error) from None
+        raise CommandFailed(message, PART_WAY, error) from None
     return sent

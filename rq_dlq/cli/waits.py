@@ -9,11 +9,11 @@ import click
 
 from rq_dlq.cli import _fields
 from rq_dlq.cli._completion import queues
-from rq_dlq.cli._context import Command, Context, pass_context
+from rq_dlq.cli._context import CliCommand, Context, pass_context
 from rq_dlq.cli._options import Number
 from rq_dlq.policy import Breaker, Entry, partial
 from rq_dlq.policy.fields import FIELDS
-from rq_dlq.policy.outage import Plan
+from rq_dlq.policy.outage import OutagePlan
 from rq_dlq.policy.preview import MOST
 from rq_dlq.values.durations import milliseconds
 
@@ -32,7 +32,7 @@ def span(_: click.Context, __: click.Parameter, value: str | None) -> float | No
 queue_argument = click.argument("name", metavar="[QUEUE]", required=False, shell_complete=queues)
 
 
-@click.command("preview", cls=Command)
+@click.command("preview", cls=CliCommand)
 @queue_argument
 @_fields.options(_fields.REDELIVERY)
 @click.option(
@@ -50,7 +50,7 @@ def preview(context: Context, /, name: str | None, rows: int | None, **given: An
     context.output.either(str(shown), _plain(shown))
 
 
-@click.command("simulate", cls=Command)
+@click.command("simulate", cls=CliCommand)
 @queue_argument
 @_fields.options((*_fields.REDELIVERY, BREAKER))
 @click.option(
@@ -63,11 +63,12 @@ def preview(context: Context, /, name: str | None, rows: int | None, **given: An
 )
 @click.option(
     "--share", type=Number(0, 1, min_open=True),
-    help=f"With a breaker: the fraction of messages with the failed dependency; by default {Plan.share:g}.",
+    help="With a breaker: the fraction of messages with the failed dependency; "
+    f"by default {OutagePlan.share:g}.",
 )  # fmt: skip
 @click.option(
     "--poisons", type=click.IntRange(0, 1_000),
-    help=f"With a breaker: additional messages that always fail; by default {Plan.poisons}.",
+    help=f"With a breaker: additional messages that always fail; by default {OutagePlan.poisons}.",
 )  # fmt: skip
 @click.option(
     "--at-once", is_flag=True, default=None,
@@ -75,11 +76,12 @@ def preview(context: Context, /, name: str | None, rows: int | None, **given: An
 )  # fmt: skip
 @click.option(
     "--hang", metavar="SPAN", callback=span,
-    help=f"With a breaker: how long calls hang in the outage until they fail; by default {Plan.hang:g}s.",
+    help="With a breaker: how long calls hang in the outage until they fail; "
+    f"by default {OutagePlan.hang:g}s.",
 )  # fmt: skip
 @click.option(
     "--workers", type=click.IntRange(1, 1_000),
-    help=f"With a breaker: messages processed concurrently, 0.2 s each; by default {Plan.workers}.",
+    help=f"With a breaker: messages processed concurrently, 0.2 s each; by default {OutagePlan.workers}.",
 )  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same result.")
 @pass_context
@@ -106,7 +108,7 @@ def simulate(context: Context, /, name: str | None, *, messages: int, outage: st
     from rq_dlq.cli._outages import compare  # noqa: PLC0415 - only a breaker needs these modules
 
     seconds = milliseconds(outage, name="outage") / 1000
-    plan = Plan(breaker=breaker, policy=policy, outage=seconds, messages=messages, **asked)
+    plan = OutagePlan(breaker=breaker, policy=policy, outage=seconds, messages=messages, **asked)
     compare(context.output, {"with the breaker": plan, "without": replace(plan, breaker=None)}, given["seed"])
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from rq_dlq.cli._context import FAILED, Command, Context, pass_context
+from rq_dlq.cli._context import FAILED, CliCommand, Context, pass_context
 from rq_dlq.cli._extras import of_extra
 from rq_dlq.cli._options import address, mask_option
 from rq_dlq.errors import ConfigurationError
@@ -49,7 +49,7 @@ def _path(ctx: click.Context, param: click.Parameter, text: str) -> str:
     return f"/{inner}" if inner else ""
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.option(
     "--listen",
     metavar="[HOST:]PORT",

@@ -17,7 +17,7 @@ import click
 
 from rq_dlq.cli import _reports
 from rq_dlq.cli._app import agree, load
-from rq_dlq.cli._context import Command, Context, pass_context, typed
+from rq_dlq.cli._context import CliCommand, Context, pass_context, typed
 from rq_dlq.cli._health import health_options, metrics_of
 from rq_dlq.cli._logs import log_times
 from rq_dlq.cli._options import import_timeout_option, log_format_option
@@ -66,7 +66,7 @@ def _queues(given: Sequence[str], names: Collection[str]) -> dict[str, int | Non
     return queues
 
 
-@click.command("ls", cls=Command)
+@click.command("ls", cls=CliCommand)
 @pass_context
 def ls(context: Context) -> None:
     """List the worker processes, with their queues, start times, held messages and counts."""
@@ -79,7 +79,7 @@ def ls(context: Context) -> None:
         output.say(_reports.maintained_by(broker._run(maintainers(broker.settings.namespace))))
 
 
-class _Worker(Command):
+class _WorkerCommand(CliCommand):
     """Runs an app, or lists the workers if the first argument is `ls`."""
 
     def make_context(
@@ -122,7 +122,7 @@ class _Worker(Command):
         return ctx.args
 
 
-@click.command(cls=_Worker, context_settings={"allow_extra_args": True})
+@click.command(cls=_WorkerCommand, context_settings={"allow_extra_args": True})
 @click.argument("app", metavar="MODULE:BROKER")
 @click.option(
     "-q",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from rq_dlq.core.steps.call import Command, read_hash
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 from rq_dlq.errors import BrokerRefused
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _ASKED = (b"*append*", b"save", b"min-replicas-*", b"io-threads")  # none of the
 def configuration() -> Steps[Mapping[str, str] | None]:
     """The server's settings for its disk, replicas and threads; None: CONFIG GET is refused."""
     try:
-        parts = yield Batch([Command((b"CONFIG", b"GET", pattern), _read_config) for pattern in _ASKED])
+        parts = yield Pipeline([Command((b"CONFIG", b"GET", pattern), _read_config) for pattern in _ASKED])
     except BrokerRefused:
         return None
     return {name: value for part in parts for name, value in part.items()}

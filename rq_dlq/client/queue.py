@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rq_dlq.client.broker import Broker
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.values.leased import Lease
-    from rq_dlq.values.message import Message, Row
+    from rq_dlq.values.message import Message, MessageRow
     from rq_dlq.values.sent import OnDuplicate, Sent
 
 T = TypeVar("T")
@@ -341,13 +341,13 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
         """
         return Session(self)
 
-    def _by_hand(self, rows: Sequence[Row], lease: Lease[T]) -> list[Delivery[T]]:
+    def _by_hand(self, rows: Sequence[MessageRow], lease: Lease[T]) -> list[Delivery[T]]:
         if rows:
             self._broker._hand_claims.note(self._core, lease)
         return self._deliveries(rows, lease)
 
     def _deliveries(
-        self, rows: Sequence[Row], lease: Lease[T], consuming: Consuming[Delivery[T]] | None = None
+        self, rows: Sequence[MessageRow], lease: Lease[T], consuming: Consuming[Delivery[T]] | None = None
     ) -> list[Delivery[T]]:
         lease.read_at = time.monotonic()
         return [Delivery(row, lease, self, consuming) for row in rows]

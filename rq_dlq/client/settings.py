@@ -19,7 +19,7 @@ from rq_dlq.core.queues.queue import QueueState
 from rq_dlq.core.steps import confirm
 from rq_dlq.core.steps.call import Command
 from rq_dlq.core.steps.confirm import Confirm
-from rq_dlq.core.steps.step import MOST, Batch, Steps
+from rq_dlq.core.steps.step import MOST, Pipeline, Steps
 from rq_dlq.errors import BrokerRefused, ConfigurationError, InvalidInput
 from rq_dlq.policy import Breaker, Entry, RedeliveryPolicy
 from rq_dlq.policy.partial import complete
@@ -262,7 +262,7 @@ def server_facts() -> Steps[Mapping[str, str]]:
     """The fields of INFO; empty if it is refused."""
     sections = (b"server", b"memory", b"persistence", b"replication", b"cluster")
     try:
-        parts = yield Batch([Command((b"INFO", section), read_info) for section in sections])
+        parts = yield Pipeline([Command((b"INFO", section), read_info) for section in sections])
     except BrokerRefused:
         return {}
     return {name: value for part in parts for name, value in part.items()}

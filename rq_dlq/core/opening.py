@@ -12,7 +12,7 @@ from rq_dlq.core.queues.names import behind, members
 from rq_dlq.core.queues.queue import forget, only_own
 from rq_dlq.core.queues.registry import register
 from rq_dlq.core.steps.driving import unrepeated
-from rq_dlq.core.steps.step import Batch, NodeUnavailable
+from rq_dlq.core.steps.step import NodeUnavailable, Pipeline
 from rq_dlq.errors import BrokerRefused, MissingRights
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _is_used(queue: QueueName) -> Steps[bool]:
     if queue.view:
         queue.opened = True
         return False
-    return any((yield Batch([queue_calls.opening(queue.keys), queue_calls.was_sent_to(queue.keys)])))
+    return any((yield Pipeline([queue_calls.opening(queue.keys), queue_calls.was_sent_to(queue.keys)])))
 
 
 def is_hot(policy: RedeliveryPolicy) -> bool:
@@ -115,7 +115,7 @@ def ensure_open(queue: QueueState[Any]) -> Steps[None]:
     A queue that was deleted since this client opened it is opened again, and so is one for which the program
     has declarations that may not be written.
     """
-    opening, listed = yield Batch(
+    opening, listed = yield Pipeline(
         [queue_calls.opening(queue.keys), queue_calls.is_registered(queue.keys.namespace, queue.keys.family)]
     )
     written = queue.declared is None or (queue.opened and queue.opening == opening)

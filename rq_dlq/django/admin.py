@@ -24,7 +24,7 @@ T = TypeVar("T")
 END: dict[str, Any] = {"type": "end"}
 
 
-class Page:
+class PageApp:
     """The page as an ASGI application, in an event loop of its own: it reads Redis between two requests.
 
     Args:
@@ -83,7 +83,7 @@ class Page:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(step, self._loop))
 
 
-_page = cache(Page)  # one for those who may change something, and one for the others
+_page = cache(PageApp)  # one for those who may change something, and one for the others
 
 
 def _scope(request: HttpRequest, inner: str) -> dict[str, Any]:

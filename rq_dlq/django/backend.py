@@ -61,7 +61,7 @@ NOT_THERE = (InvalidInput, ResultError, ResultUnavailable, UnprocessableMessage,
 """What tells that there is no such call: it may be a message of another program, or was acked by one."""
 
 
-class Call(msgspec.Struct, frozen=True, omit_defaults=True):
+class TaskCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """The body of a message: a call of a task."""
 
     task: str
@@ -75,7 +75,7 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
 class Story(msgspec.Struct, kw_only=True):
     """What is known of a call: as the result of a message it outlives the message."""
 
-    call: Call
+    call: TaskCall
     status: str
     started_at: datetime | None = None
     last_attempted_at: datetime | None = None
@@ -121,15 +121,15 @@ class TaskBackend(BaseTaskBackend, Observer):
             return [checks.Error(f"TASKS[{self.alias!r}]: {error}", id="rq_dlq.E003")]
         return []
 
-    def queue(self, name: str) -> Queue[Call]:
+    def queue(self, name: str) -> Queue[TaskCall]:
         """The queue for tasks with this `queue_name`."""
-        return rq_dlq.django.broker.queue(name, type=Call, **self._declared)
+        return rq_dlq.django.broker.queue(name, type=TaskCall, **self._declared)
 
     def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
         """Send a call."""
         self.validate_task(task)
         given: tuple[Any, Any] = normalize_json(args), normalize_json(kwargs)
-        call = Call(task.module_path, *given, task.priority, timezone.now(), task.run_after)
+        call = TaskCall(task.module_path, *given, task.priority, timezone.now(), task.run_after)
         queue = self.queue(task.queue_name)
         send = partial(import_string(self._outbox).send, queue) if self._outbox else queue.send
         sent = send(
@@ -168,7 +168,7 @@ class TaskBackend(BaseTaskBackend, Observer):
         for name in sorted(self.queues):
             self.queue(name).handler(concurrency=self._concurrency)(self.run)
 
-    def run(self, call: Call, delivery: Delivery[Call]) -> Story:
+    def run(self, call: TaskCall, delivery: Delivery[TaskCall]) -> Story:
         """Run a call, in a worker."""
         story = _story_of(delivery, "RUNNING")
         _note_attempt(story)
@@ -218,7 +218,7 @@ def _task_at(path: str, result_id: str) -> Any:
     return cast("Any", found)
 
 
-def _story_of(message: Received[Call], status: str) -> Story:
+def _story_of(message: Received[TaskCall], status: str) -> Story:
     ended = [event for event in message.history if event.event in ATTEMPTS]
     return Story(
         call=message.body,

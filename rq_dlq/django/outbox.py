@@ -12,8 +12,8 @@ from django.db.models.functions import Now
 
 from rq_dlq.django.models import OutboxRelay, OutboxRow
 from rq_dlq.outbox.ledger import AT_ONCE, DatabaseUnavailable, Ledger
-from rq_dlq.outbox.noted import Noted, Waiting
-from rq_dlq.outbox.row import Options, row_of
+from rq_dlq.outbox.noted import RelayCalls, UnnotedRow
+from rq_dlq.outbox.row import OutboxSendOptions, row_of
 from rq_dlq.values.names import check_name
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Outbox:
         self.name = name
         self._using = using
 
-    def send(self, queue: Any, body: Any, **options: Unpack[Options]) -> Sent:
+    def send(self, queue: Any, body: Any, **options: Unpack[OutboxSendOptions]) -> Sent:
         """Write a message to the outbox, in the transaction of the database's connection.
 
         Args:
@@ -96,13 +96,13 @@ class DjangoLedger(Ledger):
     def _insert(self, values: dict[str, Any]) -> None:
         self._relay.create(**values)
 
-    def _note(self, seen: Noted, values: dict[str, Any]) -> bool:
+    def _note(self, seen: RelayCalls, values: dict[str, Any]) -> bool:
         return self._relay.filter(last=seen.last, calls=seen.text).update(**values) == 1
 
-    def _waiting(self, held: set[str]) -> list[Waiting]:
+    def _waiting(self, held: set[str]) -> list[UnnotedRow]:
         rows = self._rows.exclude(queue__in=held).order_by("number")
         columns = ("number", "queue", "delay", "ttl", "size")
-        return [Waiting(*row) for row in rows.values_list(*columns)[:AT_ONCE]]
+        return [UnnotedRow(*row) for row in rows.values_list(*columns)[:AT_ONCE]]
 
     def _delete(self, rows: Sequence[int]) -> None:
         self._rows.filter(number__in=rows).delete()

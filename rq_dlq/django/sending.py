@@ -20,7 +20,7 @@ from rq_dlq.core.sending import send
 from rq_dlq.core.sending.packing import Resend, asks_result, own_options, packed
 from rq_dlq.core.sending.windows import check_named
 from rq_dlq.django.setting import using as database
-from rq_dlq.django.unsent import Ledger
+from rq_dlq.django.unsent import UnsentCount
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.errors.guesses import refuse
 from rq_dlq.outbox.row import Common
@@ -45,7 +45,7 @@ R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 
 
-class Options(Common, total=False):
+class SendManyOptions(Common, total=False):
     """The options of `rq_dlq.Queue.send_many`."""
 
     on_duplicate: OnDuplicate
@@ -63,14 +63,14 @@ class Queue(rq_dlq.Queue[T]):
 
     _broker: Broker
 
-    def send(  # type: ignore[override]  # `unknown` takes nothing, and `Options` has no such words
+    def send(  # type: ignore[override]  # `unknown` takes nothing, and `SendManyOptions` has no such words
         self,
         body: T,
         *,
         id: str | None = None,
         on_commit: bool = True,
         using: str | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SendManyOptions],
     ) -> Sent:
         """Send a message, after the commit of the transaction if there is one.
 
@@ -97,7 +97,7 @@ class Queue(rq_dlq.Queue[T]):
         *,
         on_commit: bool = True,
         using: str | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SendManyOptions],
     ) -> list[Sent]:
         """Like `rq_dlq.Queue.send_many`, after the commit if there is a transaction; see `send`."""
         if (alias := _awaited(using, on_commit=on_commit)) is None:
@@ -151,9 +151,9 @@ class Broker(rq_dlq.Broker):
     """
 
     @cached_property
-    def unsent(self) -> Ledger:
+    def unsent(self) -> UnsentCount:
         """The messages that were not sent after their commit."""
-        return Ledger(self)
+        return UnsentCount(self)
 
     @overload
     def queue(
@@ -219,8 +219,8 @@ def _awaited(using: str | None, *, on_commit: bool) -> str | None:
     return alias if connections[alias].in_atomic_block else None
 
 
-def _checked(verb: Callable[..., object], options: Options) -> SendOptions:
-    if unknown := options.keys() - Options.__annotations__.keys():
+def _checked(verb: Callable[..., object], options: SendManyOptions) -> SendOptions:
+    if unknown := options.keys() - SendManyOptions.__annotations__.keys():
         refuse(verb, unknown)
     return send.send_options(**options)
 

@@ -22,7 +22,7 @@ PERIOD = 8 * 3_600_000  # milliseconds; a report is forgotten after three of the
 NAMED = 5  # ids that a line of the log names
 
 
-class Ledger:
+class UnsentCount:
     """Counts them in this process; Redis is told at the next send after a commit that it answers.
 
     Attributes:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.client.broker import Broker
     from rq_dlq.client.settings import BrokerSettings
-    from rq_dlq.doctor.facts import Facts
+    from rq_dlq.doctor.facts import ServerFacts
 
 
-def changing(facts: Facts, settings: BrokerSettings) -> Iterator[Check]:
+def changing(facts: ServerFacts, settings: BrokerSettings) -> Iterator[Check]:
     """The checks whose results can change while a server runs."""
     wanted = settings.replicas if settings.durability == "replicated" else 0
     yield role(facts)
@@ -77,7 +77,7 @@ def examine(broker: Broker, queue: str = "doctor", *, mends: bool = False) -> It
         connections.close()
 
 
-def _standing(facts: Facts, settings: BrokerSettings) -> Iterator[Check]:
+def _standing(facts: ServerFacts, settings: BrokerSettings) -> Iterator[Check]:
     yield version(facts)
     yield from changing(facts, settings)
     if settings.durability != "fsync":

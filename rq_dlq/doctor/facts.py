@@ -40,7 +40,7 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ServerFacts:
     """The facts that a server reports.
 
     Attributes:
@@ -88,7 +88,7 @@ def _replica(line: str, offset: int) -> Replica:
     return Replica(address, fields.get("state", ""), int(fields.get("lag", -1)), behind)
 
 
-def read_facts(*, with_config: bool = True) -> Steps[Facts]:
+def read_facts(*, with_config: bool = True) -> Steps[ServerFacts]:
     """Read the facts of a server.
 
     Args:
@@ -101,4 +101,4 @@ def read_facts(*, with_config: bool = True) -> Steps[Facts]:
     if info.get("cluster_enabled") == "1":
         with suppress(BrokerRefused):
             cluster = yield Command((b"CLUSTER", b"INFO"), read_info)
-    return Facts(info, config, cluster)
+    return ServerFacts(info, config, cluster)

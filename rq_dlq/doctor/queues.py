@@ -16,7 +16,7 @@ from rq_dlq.core.processes.busy import busy
 from rq_dlq.core.processes.processes import processes, workers
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.each import UnreachableQueue, each_queue
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 from rq_dlq.doctor.check import Check
 from rq_dlq.policy.entry import marked_anew
 from rq_dlq.values import outage
@@ -66,7 +66,7 @@ def breakers(settings: BrokerSettings) -> Steps[Check]:
 
 def _outages(namespace: str, names: Sequence[str]) -> Steps[list[tuple[Level, str] | UnreachableQueue]]:
     keys = [QueueKeys(namespace, name) for name in names]
-    lanes: list[dict[int, calls.Lane]] = yield Batch([calls.specials(one) for one in keys])
+    lanes: list[dict[int, calls.LaneState]] = yield Pipeline([calls.specials(one) for one in keys])
     said: list[tuple[Level, str] | UnreachableQueue] = []
     for one, special in zip(keys, lanes, strict=True):
         if special:
@@ -99,7 +99,7 @@ def held_up(settings: BrokerSettings) -> Steps[Check]:
 
 
 def _held_up(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:
-    counts: list[tuple[int, QueueStats]] = yield Batch(
+    counts: list[tuple[int, QueueStats]] = yield Pipeline(
         [queue_calls.stats(QueueKeys(settings.namespace, name), name) for name in names]
     )
     said: list[str | UnreachableQueue] = []
@@ -118,8 +118,8 @@ def former(settings: BrokerSettings) -> Steps[Check]:
 
 def _former(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:
     keys = [QueueKeys(settings.namespace, name) for name in names]
-    numbered: list[bool] = yield Batch([calls.are_numbered(one) for one in keys])
-    declared: list[tuple[bytes, bytes]] = yield Batch([policy_calls.configured(one) for one in keys])
+    numbered: list[bool] = yield Pipeline([calls.are_numbered(one) for one in keys])
+    declared: list[tuple[bytes, bytes]] = yield Pipeline([policy_calls.configured(one) for one in keys])
     said: list[str | UnreachableQueue] = []
     for name, are_numbered, (entry, _) in zip(names, numbered, declared, strict=True):
         if not are_numbered:
@@ -150,7 +150,7 @@ def uncharged(settings: BrokerSettings) -> Steps[Check]:
 
 def _uncharged(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:
     queues = [QueueKeys(settings.namespace, name) for name in names]
-    pages: list[Page] = yield Batch([
+    pages: list[Page] = yield Pipeline([
         page_calls.scan(
             keys, "scheduled", after=page_calls.START, upto=page_calls.END, limit=READ, wanted=STORY
         )
@@ -179,7 +179,7 @@ def _calls_held(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[st
     found = yield from busy(settings.namespace)
     full = [name for name in names if (one := found.get(name)) and one.is_full and one.oldest >= LONG]
     asked = [queue_calls.stats(QueueKeys(settings.namespace, name), name) for name in full]
-    told: list[tuple[int, QueueStats]] = (yield Batch(asked)) if asked else []
+    told: list[tuple[int, QueueStats]] = (yield Pipeline(asked)) if asked else []
     return [f"{one.name}: {one.ready:,} ready; {found[one.name]}" for _, one in told if one.ready]
 
 
@@ -213,7 +213,7 @@ def _heeding(said: Sequence[str]) -> str:
 
 def _ignored(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:
     keys = [QueueKeys(settings.namespace, name) for name in names]
-    heeded: list[set[Of]] = yield Batch([queue_calls.heeded(one) for one in keys])
+    heeded: list[set[Of]] = yield Pipeline([queue_calls.heeded(one) for one in keys])
     said: list[str | UnreachableQueue] = []
     for one, heeds in zip(keys, heeded, strict=True):
         texts = yield from first_said(one, Codec[Any](Any, settings.max_message_bytes))

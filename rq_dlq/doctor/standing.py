@@ -10,12 +10,12 @@ from rq_dlq.doctor.check import Check, untold
 from rq_dlq.doctor.versions import FSYNC_FLAWS
 
 if TYPE_CHECKING:
-    from rq_dlq.doctor.facts import Facts, Replica
+    from rq_dlq.doctor.facts import Replica, ServerFacts
 
 SLOTS = "16384"
 
 
-def role(facts: Facts) -> Check:
+def role(facts: ServerFacts) -> Check:
     """Whether the server is a master."""
     kind = facts.info.get("role")
     if kind is None:
@@ -26,7 +26,7 @@ def role(facts: Facts) -> Check:
     return Check("role", "fail", "a replica, which refuses changes", f"use the master, {where}")
 
 
-def eviction(facts: Facts, *, required: bool = True) -> Check:
+def eviction(facts: ServerFacts, *, required: bool = True) -> Check:
     """Whether the server would evict queues when memory is full.
 
     Args:
@@ -60,7 +60,7 @@ _LOSSES = {  # each with advice
 }
 
 
-def persistence(facts: Facts) -> Check:
+def persistence(facts: ServerFacts) -> Check:
     """Whether the server writes to disk, and whether its last writes succeeded."""
     if "aof_enabled" not in facts.info:
         return untold("persistence")
@@ -86,7 +86,7 @@ def persistence(facts: Facts) -> Check:
     return Check("persistence", "warn", found, advice)
 
 
-def cluster(facts: Facts) -> Check:
+def cluster(facts: ServerFacts) -> Check:
     """Whether all slots are served; only for a node of a cluster."""
     state, covered = facts.cluster.get("cluster_state"), facts.cluster.get("cluster_slots_ok", "0")
     if state is None:
@@ -99,7 +99,7 @@ def cluster(facts: Facts) -> Check:
     return Check("cluster", "fail", found, advice)
 
 
-def replicas(facts: Facts, wanted: int) -> Iterator[Check]:
+def replicas(facts: ServerFacts, wanted: int) -> Iterator[Check]:
     """How many replicas are online, and how the server reacts when there are too few.
 
     Args:
@@ -139,7 +139,7 @@ def _described(replica: Replica) -> str:
     return f"{replica.address} not online yet ({replica.state})"
 
 
-def _least(facts: Facts, wanted: int) -> Check:
+def _least(facts: ServerFacts, wanted: int) -> Check:
     """`min-replicas-to-write`: INFO shows if it is set and how many replicas keep up, CONFIG its value."""
     keep_up, config = int(facts.info.get("min_slaves_good_slaves", "-1")), facts.config
     spare = sum(replica.online for replica in facts.replicas) > wanted
@@ -172,7 +172,7 @@ def _guarded(found: str, least: int, wanted: int, *, spare: bool) -> Check:
     return Check("min-replicas", "warn", found, advice)
 
 
-def promise(facts: Facts, durability: Durability, replicas: int) -> Check:
+def promise(facts: ServerFacts, durability: Durability, replicas: int) -> Check:
     """Whether the server can provide this durability; for "memory": which profiles it could provide."""
     if durability == "memory":
         each = (f"{name}: {_lacks(facts, name, replicas) or PROMISES[name]}" for name in DURABILITIES)
@@ -186,14 +186,14 @@ def promise(facts: Facts, durability: Durability, replicas: int) -> Check:
     return Check("durability", "warn" if flaws else "ok", found, "; ".join(flaws))
 
 
-def _flaws(facts: Facts) -> list[str]:
+def _flaws(facts: ServerFacts) -> list[str]:
     """The flaws of this release that break `fsync`."""
     if not facts.release:
         return [f"its release and so its flaws are unknown: {untold('version').advice}"]
     return [flaw.reason for flaw in FSYNC_FLAWS if flaw.affects(facts)]
 
 
-def _lacks(facts: Facts, durability: Durability, replicas: int) -> str:
+def _lacks(facts: ServerFacts, durability: Durability, replicas: int) -> str:
     """Why the server cannot provide the durability, or which facts are unknown; empty: it can."""
     if durability == "fsync":
         lacks = what_fsync_lacks(facts.info, facts.config)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.leased import Lease
-    from rq_dlq.values.message import Row
+    from rq_dlq.values.message import MessageRow
 
 ROUNDS = 20
 SLOW = 0.010  # the longest round trip without a warning, seconds
@@ -144,7 +144,7 @@ def _there_and_back(queue: QueueState[Any]) -> Steps[int]:
     options = send.send_options()
     yield from send.send_one(queue, "well?", None, options)
 
-    def deliveries(rows: Sequence[Row], lease: Lease[Any]) -> list[Leased[Any]]:
+    def deliveries(rows: Sequence[MessageRow], lease: Lease[Any]) -> list[Leased[Any]]:
         return [Leased(row, lease) for row in rows]
 
     claimed = yield from claim.claim(queue, deliveries)

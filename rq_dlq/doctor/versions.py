@@ -11,7 +11,7 @@ from rq_dlq.doctor.check import Check, untold
 from rq_dlq.values.version import OLDEST_SERVER
 
 if TYPE_CHECKING:
-    from rq_dlq.doctor.facts import Facts
+    from rq_dlq.doctor.facts import ServerFacts
 
 NEVER = 1 << 30
 
@@ -30,7 +30,7 @@ class Flaw:
     fixed: Mapping[str, Mapping[str, int]]
     systems: Sequence[str] = field(default=())
 
-    def affects(self, facts: Facts) -> bool:
+    def affects(self, facts: ServerFacts) -> bool:
         """Whether this server has the flaw."""
         series, patch = ".".join(map(str, facts.version[:2])), (*facts.version, 0, 0, 0)[2]
         if self.systems and not facts.info.get("os", "").startswith(tuple(self.systems)):
@@ -75,7 +75,7 @@ FSYNC_FLAWS = (
 )
 
 
-def version(facts: Facts) -> Check:
+def version(facts: ServerFacts) -> Check:
     """Whether the release is new enough and has no known flaw."""
     if not facts.release:
         return untold("version")

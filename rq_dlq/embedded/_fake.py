@@ -18,7 +18,7 @@ from fakeredis._clients._tcp_server import TCPFakeRequestHandler
 from redis.exceptions import ResponseError
 
 
-class Handler(TCPFakeRequestHandler):
+class KeepAliveHandler(TCPFakeRequestHandler):
     """Keeps the connection after an error. fakeredis' own handler closes it, even after NOSCRIPT."""
 
     def setup(self) -> None:
@@ -43,7 +43,7 @@ class UnixFakeServer(TcpFakeServer):
 
     def __init__(self, path: str) -> None:
         super().__init__(path)  # type: ignore[arg-type]
-        self.RequestHandlerClass = Handler
+        self.RequestHandlerClass = KeepAliveHandler
 
     def get_request(self) -> tuple[Any, Any]:
         """Accept a connection and number it."""

@@ -32,7 +32,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq.filters._facts import Facts
+from rq_dlq.filters._facts import MessageFacts
 
 if TYPE_CHECKING:
     from rq_dlq.filters._logic import Evaluate
@@ -82,7 +82,7 @@ class Filter:
             masks: the condition sees the text that these leave visible, so that it cannot find out the rest;
                 None: all of it.
         """
-        return self._evaluate(Facts(message, now, masks)) is True
+        return self._evaluate(MessageFacts(message, now, masks)) is True
 
     def __str__(self) -> str:
         return self.text

@@ -26,14 +26,14 @@ DAMAGED: Final = frozenset({1970, MAXYEAR})
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class MessageField:
     """A field of messages: the parts that contain it, and the function that reads it at a given time."""
 
     needs: Wanted
     read: Callable[[Received[Any], int], object]
 
 
-class Facts:
+class MessageFacts:
     """A message in a filter. Headers and body are decoded once, when they are first needed.
 
     Args:
@@ -85,7 +85,7 @@ class Facts:
         return value  # pyright: ignore[reportUnknownVariableType]
 
 
-def lookup(name: str) -> Callable[[Facts], object]:
+def lookup(name: str) -> Callable[[MessageFacts], object]:
     """The function that reads a name: a field, a part of the body or a header."""
     name = ALIASES.get(name, name)
     if name in FIELDS:
@@ -120,7 +120,7 @@ def refusal(name: str) -> str:
     )
 
 
-def header(name: str) -> Callable[[Facts], object]:
+def header(name: str) -> Callable[[MessageFacts], object]:
     """The function that reads a header."""
     return lambda facts: facts.headers.get(name)
 
@@ -189,24 +189,24 @@ _COUNTS: Final = (
     "charged", "nacked", "lapsed", "released", "redriven",
 )  # fmt: skip
 
-FIELDS: Final[Mapping[str, Field]] = {
-    "id": Field(NOTHING, lambda message, _: message.id),
-    "queue": Field(NOTHING, lambda message, _: message.queue),
-    "priority": Field(HEAD, lambda message, _: message.priority),
-    "key": Field(RECORD, lambda message, _: message.key),
-    "dependency": Field(RECORD, lambda message, _: message.dependency),
-    "size": Field(RECORD, lambda message, _: len(message.data)),
-    "age": Field(HEAD, _age),
-    **{name: Field(STATE, _of_state(name)) for name in _COUNTS},
-    "reason": Field(STATE, _of_dead(lambda letter, _: letter.reason)),
-    "error": Field(STORY, _of_dead(lambda letter, _: _cause(letter).type)),
-    "message": Field(STORY, _of_dead(lambda letter, _: _cause(letter).message)),
-    "fingerprint": Field(STORY, _of_dead(lambda letter, _: _cause(letter).fingerprint)),
-    "original_queue": Field(NOTHING, _of_dead(lambda letter, _: letter.original_queue)),
-    "died": Field(STATE, _of_dead(lambda letter, now: _seconds_since(letter.died_at, now))),
-    "JMSTimestamp": Field(HEAD, _sent),
-    "JMSExpiration": Field(HEAD | STATE, _expiration),
-    "_AMQ_ACTUAL_EXPIRY": Field(STATE, _of_dead(_expired)),
+FIELDS: Final[Mapping[str, MessageField]] = {
+    "id": MessageField(NOTHING, lambda message, _: message.id),
+    "queue": MessageField(NOTHING, lambda message, _: message.queue),
+    "priority": MessageField(HEAD, lambda message, _: message.priority),
+    "key": MessageField(RECORD, lambda message, _: message.key),
+    "dependency": MessageField(RECORD, lambda message, _: message.dependency),
+    "size": MessageField(RECORD, lambda message, _: len(message.data)),
+    "age": MessageField(HEAD, _age),
+    **{name: MessageField(STATE, _of_state(name)) for name in _COUNTS},
+    "reason": MessageField(STATE, _of_dead(lambda letter, _: letter.reason)),
+    "error": MessageField(STORY, _of_dead(lambda letter, _: _cause(letter).type)),
+    "message": MessageField(STORY, _of_dead(lambda letter, _: _cause(letter).message)),
+    "fingerprint": MessageField(STORY, _of_dead(lambda letter, _: _cause(letter).fingerprint)),
+    "original_queue": MessageField(NOTHING, _of_dead(lambda letter, _: letter.original_queue)),
+    "died": MessageField(STATE, _of_dead(lambda letter, now: _seconds_since(letter.died_at, now))),
+    "JMSTimestamp": MessageField(HEAD, _sent),
+    "JMSExpiration": MessageField(HEAD | STATE, _expiration),
+    "_AMQ_ACTUAL_EXPIRY": MessageField(STATE, _of_dead(_expired)),
 }
 
 ALIASES: Final[Mapping[str, str]] = {

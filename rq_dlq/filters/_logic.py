@@ -12,9 +12,9 @@ from rq_dlq.errors import InvalidDuration
 from rq_dlq.values.durations import milliseconds
 
 if TYPE_CHECKING:
-    from rq_dlq.filters._facts import Facts
+    from rq_dlq.filters._facts import MessageFacts
 
-    Evaluate: TypeAlias = Callable[[Facts], object]
+    Evaluate: TypeAlias = Callable[[MessageFacts], object]
     Test: TypeAlias = Callable[[Any, Any], bool]
 
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -106,7 +106,7 @@ def joined(terms: Sequence[Evaluate], *, by: bool) -> Evaluate:
 def negation(term: Evaluate) -> Evaluate:
     """NOT: unknown stays unknown."""
 
-    def evaluate(facts: Facts) -> bool | None:
+    def evaluate(facts: MessageFacts) -> bool | None:
         verdict = flag(term(facts))
         return None if verdict is None else not verdict
 
@@ -122,7 +122,7 @@ def comparison(sign: str, left: Evaluate, right: Evaluate) -> Evaluate:
 def between(term: Evaluate, low: Evaluate, high: Evaluate) -> Evaluate:
     """BETWEEN; both ends are included."""
 
-    def evaluate(facts: Facts) -> bool | None:
+    def evaluate(facts: MessageFacts) -> bool | None:
         value = term(facts)  # once: evaluated twice, nested terms would double the work at each level
         above = _compared(operator.ge, value, low(facts))
         return _decided((above, _compared(operator.le, value, high(facts))), by=False)
@@ -135,7 +135,7 @@ def membership(term: Evaluate, choices: Sequence[object]) -> Evaluate:
     texts = frozenset(choice for choice in choices if isinstance(choice, str))
     others = [choice for choice in choices if not isinstance(choice, str)]
 
-    def evaluate(facts: Facts) -> bool | None:
+    def evaluate(facts: MessageFacts) -> bool | None:
         value = term(facts)
         if isinstance(value, str):  # the common case: thousands of ids take one lookup
             return value in texts or _decided(
@@ -155,7 +155,7 @@ def arithmetic(first: Evaluate, rest: Sequence[tuple[str, Evaluate]]) -> Evaluat
     """A chain of + and -, or of * and /, from the left."""
     steps = [(_ARITHMETIC[sign], term) for sign, term in rest]
 
-    def evaluate(facts: Facts) -> int | float | None:
+    def evaluate(facts: MessageFacts) -> int | float | None:
         result = number(first(facts))
         for act, term in steps:
             value = number(term(facts))
@@ -178,7 +178,7 @@ def like(term: Evaluate, pattern: str, escape: str | None) -> Evaluate:
     """
     matches = _matcher(pattern, escape)
 
-    def evaluate(facts: Facts) -> bool | None:
+    def evaluate(facts: MessageFacts) -> bool | None:
         value = term(facts)
         return matches(value) if isinstance(value, str) else None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from lark import Lark, UnexpectedCharacters, UnexpectedToken
 
 from rq_dlq.errors import FilterError
-from rq_dlq.filters._terms import MisplacedError, Terms, in_single_quotes, whole
+from rq_dlq.filters._terms import GrammarRules, MisplacedError, in_single_quotes, whole
 from rq_dlq.values.durations import shown
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _parse(text: str) -> Term:
 
 @cache
 def _parser() -> Lark:
-    rules: Any = Terms()  # lark's types require its own Transformer, but only these methods are used
+    rules: Any = GrammarRules()  # lark's types require its own Transformer, but only these methods are used
     return Lark(GRAMMAR, start="disjunction", parser="lalr", lexer="basic", transformer=rules)
 
 

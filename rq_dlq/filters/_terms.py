@@ -58,7 +58,7 @@ class Term:
     needs: Wanted = NOTHING
 
 
-class Terms:
+class GrammarRules:
     """The methods that lark calls: one for each rule and alias of the grammar, with the matched parts."""
 
     def disjunction(self, terms: list[Term]) -> Term:

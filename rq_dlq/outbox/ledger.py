@@ -10,13 +10,13 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from rq_dlq.core.steps.senders import NONCE
-from rq_dlq.outbox.noted import CLUSTER, Noted, place_of
+from rq_dlq.outbox.noted import CLUSTER, RelayCalls, place_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from rq_dlq.client.base import BrokerBase
-    from rq_dlq.outbox.noted import NotedCall, Waiting
+    from rq_dlq.outbox.noted import NotedCall, UnnotedRow
 
 AT_ONCE = 1_000  # rows that are noted in one transaction
 
@@ -75,13 +75,13 @@ class Ledger(ABC):
         with self._begin():
             return self._ask is None or bool(self._ask(f"SELECT pg_try_advisory_lock({number})"))
 
-    def read(self) -> Noted:
+    def read(self) -> RelayCalls:
         """What is noted; the first time, a new sender."""
         with self._begin():
             found = self._noted()
         if found is not None:
-            return Noted.read(*found, self._place)
-        first = Noted(f"outbox.{secrets.token_urlsafe(NONCE)}", 0, place=self._place)
+            return RelayCalls.read(*found, self._place)
+        first = RelayCalls(f"outbox.{secrets.token_urlsafe(NONCE)}", 0, place=self._place)
         try:
             with self._begin():
                 self._insert({"outbox": self._name, "sender": first.sender, "last": 0, "calls": first.text})
@@ -89,7 +89,7 @@ class Ledger(ABC):
             return self.read()
         return first
 
-    def advance(self, seen: Noted, done: Sequence[NotedCall], floor: int) -> Noted:
+    def advance(self, seen: RelayCalls, done: Sequence[NotedCall], floor: int) -> RelayCalls:
         """Delete the rows of calls that are done, and note calls for others.
 
         Returns:
@@ -124,11 +124,11 @@ class Ledger(ABC):
     def _insert(self, values: dict[str, Any]) -> None: ...
 
     @abstractmethod
-    def _note(self, seen: Noted, values: dict[str, Any]) -> bool:
+    def _note(self, seen: RelayCalls, values: dict[str, Any]) -> bool:
         """Change what is noted, if it still is what was seen."""
 
     @abstractmethod
-    def _waiting(self, held: set[str]) -> list[Waiting]:
+    def _waiting(self, held: set[str]) -> list[UnnotedRow]:
         """The next rows, without those of queues that calls are noted for.
 
         A row whose transaction was committed late may have a lower number than others that are gone: so this

@@ -25,7 +25,7 @@ def place_of(*words: object) -> str:
     return blake2b(repr(words).encode(), digest_size=6).hexdigest()
 
 
-class Waiting(NamedTuple):
+class UnnotedRow(NamedTuple):
     """A row that is not noted yet.
 
     Attributes:
@@ -45,7 +45,7 @@ class NotedCall(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         rows: their numbers, in order.
-        place: the database in which it was noted first; see `Noted`.
+        place: the database in which it was noted first; see `RelayCalls`.
     """
 
     number: int
@@ -56,7 +56,7 @@ class NotedCall(msgspec.Struct, frozen=True, array_like=True):
     place: str = ""
 
 
-class Noted(NamedTuple):
+class RelayCalls(NamedTuple):
     """The calls of a relay.
 
     Attributes:
@@ -78,7 +78,7 @@ class Noted(NamedTuple):
         return msgspec.json.encode(self.calls).decode()
 
     @classmethod
-    def read(cls, sender: str, last: int, text: str, place: str = "") -> Noted:
+    def read(cls, sender: str, last: int, text: str, place: str = "") -> RelayCalls:
         """The calls that the database keeps."""
         return cls(sender, last, msgspec.json.decode(text, type=tuple[NotedCall, ...]), place)
 
@@ -86,11 +86,11 @@ class Noted(NamedTuple):
         """Who makes this call, to Redis."""
         return f"{self.sender}.{call.place}" if call.place else self.sender
 
-    def without(self, done: Sequence[NotedCall]) -> Noted:
+    def without(self, done: Sequence[NotedCall]) -> RelayCalls:
         """The same without these calls."""
         return self._replace(calls=tuple(call for call in self.calls if call not in done))
 
-    def adding(self, rows: Iterable[Waiting], floor: int) -> Noted:
+    def adding(self, rows: Iterable[UnnotedRow], floor: int) -> RelayCalls:
         """The same with calls for these rows.
 
         Each queue gets its rows in the order of their numbers, in calls of rows with the same times.

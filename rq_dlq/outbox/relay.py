@@ -12,7 +12,7 @@ from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.sending.noted import send_noted
 from rq_dlq.errors import BrokerUnavailable, ConfigurationError, RqDlqError
 from rq_dlq.outbox.ledger import DatabaseUnavailable
-from rq_dlq.outbox.reporting import Reporting
+from rq_dlq.outbox.reporting import OutboxReporting
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.readable import many
 from rq_dlq.worker.holding import RETRY_AFTER
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.outbox.ledger import Ledger, Relayed
-    from rq_dlq.outbox.noted import Noted, NotedCall
+    from rq_dlq.outbox.noted import NotedCall, RelayCalls
 
 logger = logging.getLogger("rq_dlq.outbox")
 
@@ -55,7 +55,7 @@ class Relay:
         given: Any = outbox.broker
         self._broker: Broker = given if isinstance(given, Broker) else given._twin(Broker, FAIL_FAST)
         self._twinned = self._broker is not given
-        self._reporting = Reporting(outbox.name, self._broker.settings)
+        self._reporting = OutboxReporting(outbox.name, self._broker.settings)
         self._waits_for: dict[str, str] = {}  # the reason, by the name of the database or a queue
         self._began = False
         self._stop = Stop()
@@ -144,7 +144,9 @@ class Relay:
         if self._burst and not ledger.behind().rows:
             self.stop()
 
-    def _send(self, ledger: Ledger, connections: Connections, noted: Noted, done: list[NotedCall]) -> None:
+    def _send(
+        self, ledger: Ledger, connections: Connections, noted: RelayCalls, done: list[NotedCall]
+    ) -> None:
         """Make the noted calls, in order, and add those that are done to `done`.
 
         A queue that refuses a call gets no later one before it; the other queues go on.

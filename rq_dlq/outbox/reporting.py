@@ -23,7 +23,7 @@ logger = logging.getLogger("rq_dlq.outbox")
 PERIOD = 5.0  # seconds between two reports
 
 
-class Reporting:
+class OutboxReporting:
     """Stores a report of the outbox every few seconds.
 
     It stays after the end of the relay, for a day: the doctor then says that no relay sends what waits.

@@ -40,7 +40,7 @@ class Common(TypedDict, total=False):
     expires_at: datetime | None
 
 
-class Options(Common, total=False):
+class OutboxSendOptions(Common, total=False):
     """The options of `Outbox.send`; `on_duplicate` is missing, since the relay sends later."""
 
     id: str | None
@@ -64,7 +64,7 @@ class OutboxRow:
     ttl: int
 
 
-def row_of(broker: BrokerBase, target: Any, body: Any, options: Options) -> tuple[OutboxRow, Sent]:
+def row_of(broker: BrokerBase, target: Any, body: Any, options: OutboxSendOptions) -> tuple[OutboxRow, Sent]:
     """The row of a message, and what its send returns; whatever `Queue.send` refuses is refused here.
 
     Raises:
@@ -91,8 +91,8 @@ def _with_result(target: Any, sent: Sent) -> Sent:
     return cast("Sent", made(sent, queue, codec))
 
 
-def _link_of(broker: BrokerBase, target: Any, body: Any, options: Options) -> Link:
-    if unknown := sorted(options.keys() - Options.__optional_keys__):
+def _link_of(broker: BrokerBase, target: Any, body: Any, options: OutboxSendOptions) -> Link:
+    if unknown := sorted(options.keys() - OutboxSendOptions.__optional_keys__):
         raise InvalidInput(f"an outbox has no option {', '.join(unknown)}: see `Outbox.send`")
     given: dict[str, Any] = {**options}
     of_task = getattr(target, "_link", None)

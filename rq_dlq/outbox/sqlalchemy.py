@@ -34,8 +34,8 @@ from sqlalchemy.orm import registry
 from rq_dlq.client.base import BrokerBase
 from rq_dlq.errors import ConfigurationError, InvalidInput
 from rq_dlq.outbox.ledger import AT_ONCE, DatabaseUnavailable, Ledger
-from rq_dlq.outbox.noted import Noted, Waiting
-from rq_dlq.outbox.row import Options, row_of
+from rq_dlq.outbox.noted import RelayCalls, UnnotedRow
+from rq_dlq.outbox.row import OutboxSendOptions, row_of
 from rq_dlq.values.durations import shown
 from rq_dlq.values.names import check_name
 
@@ -70,7 +70,7 @@ RELAYS: Final = Table(
 )
 
 
-class _Row:
+class _PayloadRow:
     """A row, as a session adds it."""
 
     def __init__(self, values: dict[str, Any]) -> None:
@@ -78,7 +78,7 @@ class _Row:
             setattr(self, name, value)
 
 
-registry(metadata=METADATA).map_imperatively(_Row, ROWS, eager_defaults=False)
+registry(metadata=METADATA).map_imperatively(_PayloadRow, ROWS, eager_defaults=False)
 
 
 class Outbox:
@@ -133,7 +133,7 @@ class Outbox:
         session: Session | AsyncSession | Connection,
         queue: Any,
         body: Any,
-        **options: Unpack[Options],
+        **options: Unpack[OutboxSendOptions],
     ) -> Sent:
         """Write a message to the outbox, in the transaction of the session. Without `await` in both colours.
 
@@ -169,7 +169,7 @@ class Outbox:
         if isinstance(session, Connection):
             session.execute(insert(ROWS).values(values))
         elif add is not None:
-            add(_Row(values))
+            add(_PayloadRow(values))
         else:
             raise InvalidInput(f"{shown(session)}: pass a Session, an AsyncSession or a Connection")
         return sent
@@ -227,15 +227,15 @@ class SQLAlchemyLedger(Ledger):
     def _insert(self, values: dict[str, Any]) -> None:
         self._connection.execute(insert(RELAYS).values(values))
 
-    def _note(self, seen: Noted, values: dict[str, Any]) -> bool:
+    def _note(self, seen: RelayCalls, values: dict[str, Any]) -> bool:
         is_seen = self._relay & (RELAYS.c.last == seen.last) & (RELAYS.c.calls == seen.text)
         return self._connection.execute(update(RELAYS).where(is_seen).values(values)).rowcount == 1
 
-    def _waiting(self, held: set[str]) -> list[Waiting]:
+    def _waiting(self, held: set[str]) -> list[UnnotedRow]:
         columns = (ROWS.c.number, ROWS.c.queue, ROWS.c.delay, ROWS.c.ttl, ROWS.c.size)
         mine = (ROWS.c.outbox == self._name) & ROWS.c.queue.not_in(held)
         query = select(*columns).where(mine).order_by(ROWS.c.number).limit(AT_ONCE)
-        return [Waiting(*row) for row in self._connection.execute(query)]
+        return [UnnotedRow(*row) for row in self._connection.execute(query)]
 
     def _delete(self, rows: Sequence[int]) -> None:
         self._connection.execute(delete(ROWS).where(ROWS.c.number.in_(rows)))

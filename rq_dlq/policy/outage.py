@@ -21,7 +21,7 @@ MOST: Final = 100_000  # messages; simulating them takes minutes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class OutagePlan:
     """The course of a simulated outage.
 
     Attributes:
@@ -63,7 +63,7 @@ class Plan:
 
 
 @dataclass
-class Message:
+class SimulatedMessage:
     """The outcome of a message; times in seconds since the start.
 
     Attributes:
@@ -94,7 +94,7 @@ class Spread:
     p99: float
 
     @classmethod
-    def of(cls, messages: Sequence[Message]) -> Spread | None:
+    def of(cls, messages: Sequence[SimulatedMessage]) -> Spread | None:
         """The spread over acked messages; None: none was acked."""
         times = sorted(round(one.acked - one.sent, 3) for one in messages if one.acked is not None)
         if not times:

@@ -15,7 +15,7 @@ from rq_dlq.policy._checks import JSON
 from rq_dlq.policy.arithmetic import Backoff
 from rq_dlq.policy.fields import BY_PART, in_seconds
 from rq_dlq.policy.preview import Preview
-from rq_dlq.policy.simulation import Plan, Simulation
+from rq_dlq.policy.simulation import RedeliveryPlan, Simulation
 
 if TYPE_CHECKING:
     from tenacity.stop import StopBaseT
@@ -214,7 +214,7 @@ class RedeliveryPolicy:
             >>> simulation.messages, simulation.dead
             (100, 100)
         """
-        plan = Plan(self.arithmetic, self.max_redeliveries)
+        plan = RedeliveryPlan(self.arithmetic, self.max_redeliveries)
         return Simulation.of(plan, messages, outage, rate, seed)
 
     def as_wire(self) -> Wire:

@@ -32,7 +32,7 @@ STEPS: Final = (100, 200, 500, *(1_000 * s for s in (1, 2, 5, 10, 15, 30, 60, 12
 """The possible lengths of a bar's time step, milliseconds; beyond an hour, whole hours."""
 
 
-class Plan(NamedTuple):
+class RedeliveryPlan(NamedTuple):
     """The plan of a policy: the waits between redeliveries, and their limit; None: no limit."""
 
     arithmetic: Arithmetic
@@ -107,7 +107,9 @@ class Simulation:
     rows: tuple[Bar, ...]
 
     @classmethod
-    def of(cls, plan: Plan, messages: int, outage: Duration, rate: float | None, seed: int) -> Simulation:
+    def of(
+        cls, plan: RedeliveryPlan, messages: int, outage: Duration, rate: float | None, seed: int
+    ) -> Simulation:
         """Simulate a policy; the other arguments are as in `RedeliveryPolicy.simulate`."""
         if isinstance(messages, bool) or not isinstance(messages, int) or messages < 1:
             raise InvalidInput(f"messages is {shown(messages)}. Pass a whole number, 1 or more")
@@ -175,7 +177,7 @@ class Simulation:
             yield f"{_text(row.start):>{width}}  {bar}{' ' * bool(bar)}{count:,}{up}"
 
 
-class _Seen(NamedTuple):
+class _SimulatedTimes(NamedTuple):
     """The times of failed and successful redeliveries, and the end of the last message; milliseconds."""
 
     failures: list[int]
@@ -184,12 +186,14 @@ class _Seen(NamedTuple):
     end: int
 
 
-def _play(plan: Plan, messages: int, outage: int, rate: float | None, draw: random.Random) -> _Seen:
+def _play(
+    plan: RedeliveryPlan, messages: int, outage: int, rate: float | None, draw: random.Random
+) -> _SimulatedTimes:
     """Deliver in order of time until every message is done or dead."""
     failures, successes, dead, end = list[int](), list[int](), 0, 0
     allowance = _Allowance(rate, outage)
     if plan.spent(1):
-        return _Seen(failures, successes, messages, end)
+        return _SimulatedTimes(failures, successes, messages, end)
     firsts = (plan.wait(1, draw, None) for _ in range(messages))
     coming = [(wait, number, 1, wait) for number, wait in enumerate(firsts)]  # time, message, failures, wait
     heapify(coming)
@@ -205,7 +209,7 @@ def _play(plan: Plan, messages: int, outage: int, rate: float | None, draw: rand
             continue
         wait = plan.wait(charged + 1, draw, wait)
         heappush(coming, (end + wait, number, charged + 1, wait))
-    return _Seen(failures, successes, dead, end)
+    return _SimulatedTimes(failures, successes, dead, end)
 
 
 class _Allowance:
@@ -227,7 +231,7 @@ class _Allowance:
         return True
 
 
-def _dead_after(plan: Plan, messages: int, draw: random.Random) -> Quantiles | None:
+def _dead_after(plan: RedeliveryPlan, messages: int, draw: random.Random) -> Quantiles | None:
     """The times at which messages that always fail are dead."""
     limit = plan.limit
     if limit is None or limit > MOST_DELIVERIES:

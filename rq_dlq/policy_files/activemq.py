@@ -36,10 +36,10 @@ EVERYTHING: Final = ">"
 
 def read(root: Element, renamed: Mapping[str, str]) -> Reading:
     """See `read_broker_xml`."""
-    return _File(root, Names(any_words=EVERYTHING, renamed=renamed)).reading()
+    return _BrokerXml(root, Names(any_words=EVERYTHING, renamed=renamed)).reading()
 
 
-class _File:
+class _BrokerXml:
     """A file during its conversion to entries."""
 
     def __init__(self, root: Element, names: Names) -> None:

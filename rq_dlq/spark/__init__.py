@@ -104,13 +104,13 @@ def register(spark: SparkSession) -> None:
     check_version(TABLES, "rq_dlq")
     check_python(spark)
 
-    class Source(RqDlqSource):
+    class SessionSource(RqDlqSource):
         """The source with values from the session; Spark passes it to its processes."""
 
         cores = cores_of(spark)
 
     try:
-        spark.dataSource.register(Source)
+        spark.dataSource.register(SessionSource)
     except AnalysisException as error:  # newer versions replace it, and warn
         if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
             raise

@@ -56,7 +56,7 @@ def family_of(token: str | None, usual: str = "") -> str:
     )
 
 
-class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class QueueOffset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The last batch of one queue.
 
     Attributes:
@@ -83,7 +83,7 @@ class Offset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """
 
     query: str
-    queues: Mapping[str, Position]
+    queues: Mapping[str, QueueOffset]
     format: int = 0
 
     @classmethod
@@ -108,9 +108,9 @@ class Offset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         """The queues whose batches it has."""
         return [family for family, last in self.queues.items() if last.batch]
 
-    def position(self, family: str) -> Position:
+    def position(self, family: str) -> QueueOffset:
         """The last batch of a queue."""
-        return self.queues.get(family, Position())
+        return self.queues.get(family, QueueOffset())
 
     def since(self, start: Self) -> list[str]:
         """The queues that have a new batch since another offset."""
@@ -123,7 +123,7 @@ class Offset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         queues = dict(self.queues)
         for batch in batches:
             last = self.position(batch.family)
-            queues[batch.family] = Position(last.batch + 1, len(batch.sizes), batch.messages, last.claims)
+            queues[batch.family] = QueueOffset(last.batch + 1, len(batch.sizes), batch.messages, last.claims)
         return replace(self, queues=queues, format=FORMAT)
 
     def next(self, family: str) -> str:

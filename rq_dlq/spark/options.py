@@ -44,7 +44,7 @@ _SEND = ("send",)
 def option(
     name: str, read: Read[T], default: str | None = "", *, only: Sequence[str] = (), beside: str = ""
 ) -> T:
-    """A field of `Options`.
+    """A field of `CommonOptions`.
 
     Args:
         name: of its option.
@@ -69,7 +69,7 @@ def shard_of(family: str, count: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class CommonOptions:
     """Options of any kind; each field defines how its option is read.
 
     Attributes:
@@ -103,12 +103,12 @@ class Options:
         return cls(**values)
 
 
-def _fields(*kinds: type[Options]) -> dict[str, Field[Any]]:
+def _fields(*kinds: type[CommonOptions]) -> dict[str, Field[Any]]:
     """The fields that are read from options, by the names of these in lower case."""
     return {each.metadata["name"].lower(): each for kind in kinds for each in fields(kind) if each.metadata}
 
 
-def texts_of(options: Mapping[str, str], *kinds: type[Options]) -> dict[str, str]:
+def texts_of(options: Mapping[str, str], *kinds: type[CommonOptions]) -> dict[str, str]:
     """The texts of options, by their names in lower case.
 
     Raises:
@@ -133,7 +133,7 @@ def texts_of(options: Mapping[str, str], *kinds: type[Options]) -> dict[str, str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceOptions(Options):
+class SourceOptions(CommonOptions):
     """The options that tables and streams share.
 
     Attributes:
@@ -226,7 +226,7 @@ class StreamOptions(SourceOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteOptions(Options):
+class WriteOptions(CommonOptions):
     """The options of `df.write.format("rq_dlq")`.
 
     Attributes:

@@ -74,7 +74,7 @@ def check_types(schema: StructType, kinds: Mapping[str, tuple[str, str]]) -> Non
 
 
 @dataclass
-class Outgoing:
+class RowConverter:
     """Turns rows into messages.
 
     Args:

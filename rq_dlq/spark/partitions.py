@@ -79,7 +79,7 @@ def _windows(parts: Iterable[Slice], most: int) -> Iterator[list[Slice]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class EventRange:
     """The events of a queue from one id, or time, to another, inclusive."""
 
     keys: QueueKeys

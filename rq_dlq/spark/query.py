@@ -53,7 +53,7 @@ from rq_dlq.core.batches.batches import ack_batch, claim_batch, find_batch, held
 from rq_dlq.core.batches.renewal import Renewal
 from rq_dlq.core.steps.driving import as_it_is, together
 from rq_dlq.core.steps.replies import ERRORS, Word
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 from rq_dlq.errors import DataLoss
 from rq_dlq.spark.halving import halves, in_turn, narrow, take_half
 from rq_dlq.spark.heartbeat import warn_of_lost
@@ -156,7 +156,9 @@ class Query:
         begun = self._begun.get(family) == batch
         # Note it before the ack: a run that begins the batch now must not take its rest for the whole.
         run = self._run if begun else ""
-        noted: batch_calls.Noted | Word = yield batch_calls.note_done(keys, start.query, batch, run=run)
+        noted: batch_calls.QueryProgress | Word = yield batch_calls.note_done(
+            keys, start.query, batch, run=run
+        )
         if isinstance(noted, Word):
             raise ERRORS[noted](
                 f"another run of this query has begun batch {batch} of queue {family!r} again, so this run "
@@ -256,7 +258,7 @@ class Query:
                 self._lost(family, 1, 0)
         epoch = sum(count for _, count in found)
         held = {queue.keys: count for queue, (_, count) in zip(queues.values(), found, strict=True)}
-        yield Batch([batch_calls.note_held(keys, end.query, n, epoch) for keys, n in held.items()])
+        yield Pipeline([batch_calls.note_held(keys, end.query, n, epoch) for keys, n in held.items()])
         slices = [part for parts, _ in found for part in parts]
         return dealt(slices, self._options.partitions, self._options.cores)
 

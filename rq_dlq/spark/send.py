@@ -25,7 +25,7 @@ from rq_dlq.core.queues.queue import only_live
 from rq_dlq.core.steps.step import CHUNK, WINDOW
 from rq_dlq.errors import DataLoss, InvalidInput, RqDlqError
 from rq_dlq.spark.brokers import broker_at, resolve
-from rq_dlq.spark.outgoing import Outgoing, check_columns
+from rq_dlq.spark.outgoing import RowConverter, check_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +43,7 @@ SPLIT = "rq_dlq.split"  # the epoch in which split() was called
 
 
 @dataclass(frozen=True)
-class Staged(WriterCommitMessage):
+class StagedRows(WriterCommitMessage):
     """The rows that one task has staged.
 
     Attributes:
@@ -83,7 +83,7 @@ class Send:
         options = self._options
         return broker_at(options.url or "", options.namespace, **options.sender)
 
-    def write(self, batches: Iterator[pa.RecordBatch]) -> Staged:
+    def write(self, batches: Iterator[pa.RecordBatch]) -> StagedRows:
         """Stage the rows of one task.
 
         Raises:
@@ -96,7 +96,7 @@ class Send:
         job = context.getLocalProperty(QUERY) if self._stream else self._job
         queues = [broker.queue(family)._core for family in options.families]
         stages = [Stage(queue.keys, job, attempt, options.stage_ttl) for queue in queues]
-        outgoing = Outgoing(options, queues[0].codec, queues[0].client.ids, len(queues))
+        outgoing = RowConverter(options, queues[0].codec, queues[0].client.ids, len(queues))
         try:
             for turn, batch in enumerate(batches, partition):
                 for shard, (delay, ttl), items in outgoing.groups(batch, turn):
@@ -107,9 +107,9 @@ class Send:
                 broker._run(jobs.drop(stage.keys, job, list(stage.counts)))
             raise
         lists = {stage.keys.family: stage.counts for stage in stages if stage.counts}
-        return Staged(job, lists, max(stage.longest for stage in stages))
+        return StagedRows(job, lists, max(stage.longest for stage in stages))
 
-    def commit(self, messages: Sequence[Staged | None], batch: int = 0) -> None:
+    def commit(self, messages: Sequence[StagedRows | None], batch: int = 0) -> None:
         """Send the rows that the tasks have staged.
 
         After the commit it no longer fails: maintenance moves the rows that cannot be moved now.
@@ -186,7 +186,7 @@ class Send:
                 job, sent, known,
             )  # fmt: skip
 
-    def abort(self, messages: Sequence[Staged | None]) -> None:
+    def abort(self, messages: Sequence[StagedRows | None]) -> None:
         """Remove the rows that the tasks have staged. A committed job stays committed.
 
         Tasks may still be running; the rows that these stage expire.
@@ -223,7 +223,7 @@ def check_lists(lists: int, *, tasks: int) -> None:
         )
 
 
-def _staged(messages: Sequence[Staged | None]) -> tuple[str, dict[str, dict[str, int]]]:
+def _staged(messages: Sequence[StagedRows | None]) -> tuple[str, dict[str, dict[str, int]]]:
     """The job of the tasks, and their lists by queue; both empty if nothing is staged."""
     job, lists = "", dict[str, dict[str, int]]()
     for message in filter(None, messages):

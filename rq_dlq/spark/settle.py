@@ -24,7 +24,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.settling.outages import log_ended, log_opened
-from rq_dlq.core.steps.step import CHANGED, CHUNK, Batch, Steps, chunks, seed
+from rq_dlq.core.steps.step import CHANGED, CHUNK, Pipeline, Steps, chunks, seed
 from rq_dlq.errors import InvalidInput, LeaseLost, Poison, RqDlqError
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.offsets import family_of, query_of
@@ -210,7 +210,7 @@ def _settle_all(verb: str, rows: Iterable[Part]) -> Steps[tuple[int, int]]:
     """
     settled, lost = Counter[tuple[QueueKeys, str | None]](), 0
     for window in _windows(rows, *((CHUNK, TOGETHER) if verb == "ack" else (CHANGED, CHANGED))):
-        replies: list[list[Settlement]] = yield Batch([_call(verb, *part) for part in window])
+        replies: list[list[Settlement]] = yield Pipeline([_call(verb, *part) for part in window])
         for (queue, fate, _), settlements in zip(window, replies, strict=True):
             log_opened(queue, settlements)
             yield from log_ended(queue, settlements)
@@ -219,11 +219,11 @@ def _settle_all(verb: str, rows: Iterable[Part]) -> Steps[tuple[int, int]]:
             lost += len(settlements) - good
     for (keys, query), count in settled.items():
         if query and count:
-            yield Batch([batch_calls.note_settled(keys, query, count), batch_calls.remember(keys, query)])
+            yield Pipeline([batch_calls.note_settled(keys, query, count), batch_calls.remember(keys, query)])
     return settled.total(), lost
 
 
-class Redrive(ByRows):
+class RedriveRows(ByRows):
     """The operation `redrive`."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:

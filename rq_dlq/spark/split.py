@@ -226,7 +226,7 @@ def split(
     return Split(url, namespace, df, dropped)
 
 
-def by_row(function: Callable[[Row], Mapping[str, Any]], schema: StructType | str) -> Handler:
+def by_row(function: Callable[[Row], Mapping[str, Any]], schema: StructType | str) -> RowMapper:
     """Turn a function of one row into a function for `mapInArrow`. A failed row does not fail the task.
 
         OUT = "id string, batch string, origin string, error_class string, error_message string"
@@ -271,10 +271,10 @@ def by_row(function: Callable[[Row], Mapping[str, Any]], schema: StructType | st
         rows = [row for part in read for row in part]
         return _in_halves(rows, as_arrow, lambda one, error: as_arrow([_failed(one[0], error)]))
 
-    return Handler(said, handle)
+    return RowMapper(said, handle)
 
 
-def by_batch(function: Callable[[pa.RecordBatch], Mapping[str, Any]], schema: StructType | str) -> Handler:
+def by_batch(function: Callable[[pa.RecordBatch], Mapping[str, Any]], schema: StructType | str) -> RowMapper:
     """Like `by_row`, for a function that takes many rows at a time, which is several times as fast.
 
         def handle(batch):
@@ -313,7 +313,7 @@ def by_batch(function: Callable[[pa.RecordBatch], Mapping[str, Any]], schema: St
     def failed(one: pa.RecordBatch, error: Exception) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist(_all_failed(one, error), columns)
 
-    return Handler(said, lambda batch: _in_halves(batch, computed, failed))
+    return RowMapper(said, lambda batch: _in_halves(batch, computed, failed))
 
 
 def _columns(schema: StructType | str) -> tuple[str, pa.Schema]:
@@ -324,7 +324,7 @@ def _columns(schema: StructType | str) -> tuple[str, pa.Schema]:
 
 
 @dataclass(frozen=True, slots=True)
-class Handler:
+class RowMapper:
     """What `by_row` and `by_batch` return: a function for `mapInArrow`, and the columns of its output."""
 
     columns: str
@@ -392,7 +392,7 @@ def check_handler(name: str, schema: StructType) -> None:
     handler_of(name, schema)
 
 
-def handler_of(name: str, schema: StructType) -> Handler:
+def handler_of(name: str, schema: StructType) -> RowMapper:
     """Import `module:function`. Its columns must be those of the stream: a batch without rows fails, too."""
     module, _, attribute = name.partition(":")
     try:
@@ -402,7 +402,7 @@ def handler_of(name: str, schema: StructType) -> Handler:
             f"option handler: cannot import {name} ({error}): install its module where the tasks run, or "
             "pass it with --py-files"
         ) from error
-    if not isinstance(found, Handler):
+    if not isinstance(found, RowMapper):
         message = f"option handler: {name} is not a handler: name what by_row() or by_batch() returned"
         raise InvalidInput(message)
     if found.columns != (wanted := schema.simpleString()):

@@ -19,7 +19,7 @@ from rq_dlq.errors import ConfigurationError, RqDlqError
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.errors import without_traceback
 from rq_dlq.spark.heartbeat import Heartbeat
-from rq_dlq.spark.offsets import FORMAT, Offset, Position
+from rq_dlq.spark.offsets import FORMAT, Offset, QueueOffset
 from rq_dlq.spark.partitions import read_slices
 from rq_dlq.spark.query import Query
 from rq_dlq.spark.queues import all_chosen, check_queues
@@ -124,7 +124,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The offset before the first batch of a new query. Spark asks twice."""
         driver, options = self._driver, self._options
         known = all_chosen(driver.broker.queues(), options.queues, options.shards, whole=True)
-        return Offset(driver.drawn, dict.fromkeys(known, Position()), FORMAT).as_json()
+        return Offset(driver.drawn, dict.fromkeys(known, QueueOffset()), FORMAT).as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """`maxMessagesPerTrigger`."""

@@ -17,7 +17,7 @@ from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import event_batch
 from rq_dlq.spark.errors import without_traceback
 from rq_dlq.spark.offsets import check_format
-from rq_dlq.spark.partitions import Span
+from rq_dlq.spark.partitions import EventRange
 from rq_dlq.spark.queues import all_chosen, check_queues
 from rq_dlq.spark.subscription import Subscription, lose
 from rq_dlq.values.outcome import after, is_event_id
@@ -128,7 +128,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         _check_form(start)
         _check_form(end)
         spans = [
-            Span(QueueKeys(self._options.namespace, family), after(done), last)
+            EventRange(QueueKeys(self._options.namespace, family), after(done), last)
             for family, last in end.items()
             if last != (done := start.get(family, OLDEST))
         ]

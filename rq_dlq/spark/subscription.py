@@ -21,7 +21,7 @@ from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls
 from rq_dlq.core.queues.queue import QueueState
 from rq_dlq.core.steps.driving import together
-from rq_dlq.core.steps.step import Batch, Wait
+from rq_dlq.core.steps.step import Pipeline, Wait
 from rq_dlq.core.upkeep.maintain import maintain
 from rq_dlq.core.upkeep.watched import MaintainedQueue
 from rq_dlq.errors import DataLoss, InvalidInput
@@ -96,7 +96,7 @@ class Subscription(Generic[T]):
         return Wait(some.silent, max(1, min(milliseconds, self._options.max_wait)))
 
 
-class Seen(NamedTuple):
+class QueueBacklog(NamedTuple):
     """What a look saw of a queue: waiting messages, seconds since the first became due, and dead letters."""
 
     backlog: int
@@ -111,7 +111,7 @@ class Backlog(Subscription[QueueState[Any]]):
         super().__init__(options, made)
         self._left: dict[str, int] | None = None  # by queue, the rest that was ready at AvailableNow
         self._watched: dict[str, MaintainedQueue] = {}
-        self._seen: dict[str, Seen] = {}  # by queue, at the last look
+        self._seen: dict[str, QueueBacklog] = {}  # by queue, at the last look
 
     @property
     def is_alone(self) -> bool:
@@ -129,11 +129,14 @@ class Backlog(Subscription[QueueState[Any]]):
         self._left = yield from self._ready()
 
     def lag(self) -> Steps[dict[str, dict[str, float]]]:
-        """What was seen of each queue (`Seen`), by name and queue; of several, at the last look at them."""
+        """The `QueueBacklog` of each queue, by name and queue; of several, at the last look at them."""
         if self.is_alone:
             yield from self._look_at(self.queues)
         seen = {family: self._seen[family] for family in self.queues if family in self._seen}
-        return {name: {family: getattr(each, name) for family, each in seen.items()} for name in Seen._fields}
+        return {
+            name: {family: getattr(each, name) for family, each in seen.items()}
+            for name in QueueBacklog._fields
+        }
 
     def is_worth_a_batch(self) -> Steps[bool]:
         """Whether enough messages are ready, or have waited long enough."""
@@ -142,7 +145,7 @@ class Backlog(Subscription[QueueState[Any]]):
             return True
         queues = self.queues
         yield from self._ready()
-        found = yield Batch([calls.stats(queue.keys, family) for family, queue in queues.items()])
+        found = yield Pipeline([calls.stats(queue.keys, family) for family, queue in queues.items()])
         stats: list[QueueStats] = [stats for _, stats in found]
         waited = max((each.oldest or 0.0 for each in stats), default=0.0)
         return sum(each.ready for each in stats) >= options.min_messages or waited * 1000 >= options.max_delay
@@ -180,11 +183,11 @@ class Backlog(Subscription[QueueState[Any]]):
         due: list[str] = []
         watched = {family: self._watch(family) for family in families}
         reads = {family: (*each.looks, *_counts(each.keys)) for family, each in watched.items()}
-        replies = iter((yield Batch([*chain.from_iterable(reads.values())])))
+        replies = iter((yield Pipeline([*chain.from_iterable(reads.values())])))
         for family, each in watched.items():
             *looks, ready[family], scheduled, dead, head, gate, slot = islice(replies, len(reads[family]))
             oldest = round(calls.waited(looks[0], head) or 0.0, 3)
-            self._seen[family] = Seen(ready[family] + scheduled, oldest, dead)
+            self._seen[family] = QueueBacklog(ready[family] + scheduled, oldest, dead)
             if any(at is not None and at <= looks[0] for at in (gate, slot)):
                 ready[family] = max(ready[family], LET_IN)
             if each.due(looks)[0]:

@@ -31,7 +31,7 @@ from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.columns import MessageColumns, event_batch, metrics_batch
 from rq_dlq.spark.errors import without_traceback
 from rq_dlq.spark.options import shard_of
-from rq_dlq.spark.partitions import Slice, Span, dealt, read_slices
+from rq_dlq.spark.partitions import EventRange, Slice, dealt, read_slices
 from rq_dlq.spark.queues import all_chosen
 from rq_dlq.spark.schemas import check_chosen, schema_of
 from rq_dlq.values.outcome import milliseconds_of
@@ -53,7 +53,7 @@ INDEXES: dict[str, tuple[Index, ...]] = {
 SENT = ("queue", "leased")  # in these views since and until are about the time of sending
 
 
-class Reader(DataSourceReader):
+class ViewReader(DataSourceReader):
     """Reads a view. It is created beside the driver, and copies of it read in the executors.
 
     Raises:
@@ -93,7 +93,7 @@ class Reader(DataSourceReader):
         raise NotImplementedError
 
 
-class MessageReader(Reader):
+class MessageReader(ViewReader):
     """Reads waiting messages, by ranges of their indexes."""
 
     def _divide(self, queues: Sequence[QueueKeys]) -> Steps[list[list[Any]]]:
@@ -141,23 +141,23 @@ class LeasedReader(MessageReader):
         return read_slices(parts, broker, self._columns(), self._options.fetch_size)
 
 
-class HistoryReader(Reader):
+class HistoryReader(ViewReader):
     """Reads the outcome histories, by ranges of time."""
 
-    def _divide(self, queues: Sequence[QueueKeys]) -> Steps[list[list[Span]]]:
+    def _divide(self, queues: Sequence[QueueKeys]) -> Steps[list[list[EventRange]]]:
         extents: list[outcomes.Extent] = []
         for keys in queues:
             extents.append((yield from outcomes.extent(keys)))  # noqa: PERF401 - a step, for which no list waits
         total = sum(extent.count for extent in extents)
         wanted = shares_of(total, self._options.partitions, self._options.cores)
-        found: list[Span] = []
+        found: list[EventRange] = []
         for keys, extent in zip(queues, extents, strict=True):
             if extent.first and extent.last:
                 pieces = -(-extent.count * wanted // total)
                 found += self._spans(keys, extent.first, extent.last, pieces)
         return [found[number::wanted] for number in range(wanted)]
 
-    def _spans(self, keys: QueueKeys, oldest: str, newest: str, count: int) -> Iterator[Span]:
+    def _spans(self, keys: QueueKeys, oldest: str, newest: str, count: int) -> Iterator[EventRange]:
         """Spans of time of the same length, up to the newest event that is there now."""
         since, until = self._options.since, self._options.until
         first = max(milliseconds_of(oldest), since or 0)
@@ -167,15 +167,15 @@ class HistoryReader(Reader):
         length = max(1, -(-(last + 1 - first) // count))
         for start in range(first, last + 1, length):
             end = start + length - 1
-            yield Span(keys, str(start), newest if end >= last else str(end))
+            yield EventRange(keys, str(start), newest if end >= last else str(end))
 
-    def _batches(self, broker: Broker, parts: Sequence[Span]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, broker: Broker, parts: Sequence[EventRange]) -> Iterator[pa.RecordBatch]:
         for part in parts:
             for events in part.read(broker, self._options.fetch_size):
                 yield event_batch(self._schema, events, part.keys.family, self._options.failure)
 
 
-class MetricsReader(Reader):
+class MetricsReader(ViewReader):
     """Reads the counts: a row for each queue, at the time of reading."""
 
     def _divide(self, queues: Sequence[QueueKeys]) -> Steps[list[list[QueueKeys]]]:
@@ -188,13 +188,13 @@ class MetricsReader(Reader):
             yield metrics_batch(self._schema, now, stats)
 
 
-_READERS: dict[str, type[Reader]] = {
+_READERS: dict[str, type[ViewReader]] = {
     "leased": LeasedReader,
     "history": HistoryReader,
     "metrics": MetricsReader,
 }
 
 
-def reader(options: ReadOptions, schema: StructType) -> Reader:
+def reader(options: ReadOptions, schema: StructType) -> ViewReader:
     """The reader of a view, for these columns."""
     return _READERS.get(options.view, MessageReader)(options, schema)

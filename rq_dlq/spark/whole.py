@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.batches import calls as batch_calls
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 from rq_dlq.spark.brokers import broker_at, resolve
 from rq_dlq.spark.offsets import family_of, query_of
 from rq_dlq.spark.queues import check_origin
@@ -37,7 +37,7 @@ def given_to(df: DataFrame, tokens: Sequence[str], url: str | None, namespace: s
     broker = broker_at(resolve(url), namespace)
     queries = {(broker.queue(family)._core.keys, query_of(token) or "") for family, token in claims}
     known: list[batch_calls.BatchProgress]
-    known = broker._run(broker._step(Batch([batch_calls.progress(*each) for each in queries])))
+    known = broker._run(broker._step(Pipeline([batch_calls.progress(*each) for each in queries])))
     if any(each.done is None for each in known):
         check_origin(broker, claims)
     return max(0, max(each.epoch for each in known) - sum(each.rows - each.held for each in known))

@@ -12,13 +12,13 @@ from rq_dlq.errors import InvalidInput
 from rq_dlq.spark.errors import without_traceback
 from rq_dlq.spark.options import SETTLES, WriteOptions
 from rq_dlq.spark.send import EXECUTION, QUERY, ROOT, Send
-from rq_dlq.spark.settle import Redrive, Settle
+from rq_dlq.spark.settle import RedriveRows, Settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    Operation: TypeAlias = Send | Settle | Redrive
+    Operation: TypeAlias = Send | Settle | RedriveRows
 
 CHECKPOINT = "checkpointlocation"  # an option of every stream, which Spark passes on
 TAGS = "spark.job.tags"  # a property of tasks
@@ -44,7 +44,7 @@ def operation_of(
     if options.operation in SETTLES:
         return Settle(options, schema)
     if options.operation == "redrive":
-        return Redrive(options, schema)
+        return RedriveRows(options, schema)
     return Send(options, schema, stream=stream)
 
 

@@ -83,7 +83,7 @@ COUNTERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MetricsReading:
     """The values read from Redis.
 
     Attributes:
@@ -96,7 +96,7 @@ class Reading:
     seconds: float
 
 
-def families(reading: Reading) -> Iterator[Metric]:
+def families(reading: MetricsReading) -> Iterator[Metric]:
     """All metrics of a reading. A process that no longer reports may be dead, so it is not counted."""
     overview = reading.overview
     took = "How long it took to read these figures from Redis."

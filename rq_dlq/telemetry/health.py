@@ -87,12 +87,12 @@ def served(address: Address, pages: Pages) -> Generator[int]:
         ConfigurationError: the address is in use, or does not belong to this machine.
     """
 
-    class Handler(_Handler):
+    class PagesHandler(_HealthHandler):
         answers = pages
 
     host, port = address
     try:
-        server = _server(address, Handler)
+        server = _server(address, PagesHandler)
     except OSError as error:
         message = f"cannot listen on {host}:{port}: {error.strerror or error}; choose another"
         raise ConfigurationError(message) from None
@@ -107,16 +107,16 @@ def served(address: Address, pages: Pages) -> Generator[int]:
             server.shutdown()
 
 
-def _server(address: Address, handler: type[_Handler]) -> _Server:
+def _server(address: Address, handler: type[_HealthHandler]) -> _HealthServer:
     family, *_ = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0]
 
-    class Server(_Server):
+    class FamilyServer(_HealthServer):
         address_family = family
 
-    return Server(address, handler)
+    return FamilyServer(address, handler)
 
 
-class _Server(socketserver.ThreadingTCPServer):
+class _HealthServer(socketserver.ThreadingTCPServer):
     """Not an HTTPServer: that looks up its own name in the DNS."""
 
     allow_reuse_address = True
@@ -129,7 +129,7 @@ class _Server(socketserver.ThreadingTCPServer):
         logger.debug("the connection of %s broke", client_address)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _HealthHandler(BaseHTTPRequestHandler):
     answers: Pages
     timeout = 5.0  # seconds for a request
     server_version = "rq-dlq"

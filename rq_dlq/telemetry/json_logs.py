@@ -61,10 +61,10 @@ def instrument(broker: BrokerBase) -> None:
     Args:
         broker: a blocking or an async broker; its workers and `with` blocks in this process are covered.
     """
-    broker.observe(_Messages())
+    broker.observe(_MessageContext())
 
 
-class _Messages(Observer):
+class _MessageContext(Observer):
     @contextmanager
     def handling(self, delivery: Leased[Any]) -> Generator[None]:
         token = _of_message.set(

@@ -23,7 +23,7 @@ from rq_dlq.core.processes import processes
 from rq_dlq.core.steps import driving
 from rq_dlq.core.steps.step import NodeUnavailable
 from rq_dlq.errors import RqDlqError
-from rq_dlq.telemetry._queues import Reading, families
+from rq_dlq.telemetry._queues import MetricsReading, families
 from rq_dlq.telemetry.health import Answer
 from rq_dlq.values.failure import moment
 from rq_dlq.values.observer import Observer
@@ -43,7 +43,7 @@ MAX_AGE = 1.0  # seconds for which a reading is reused
 READ_WITHIN = 5.0  # seconds; Prometheus gives a scrape ten
 HANDLING = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)  # seconds
 TIME_IN_QUEUE = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1_800, 3_600, 14_400, 86_400)
-NOTHING = Reading(Overview(moment(0), []), [], 0.0)
+NOTHING = MetricsReading(Overview(moment(0), []), [], 0.0)
 
 
 class QueueCollector(Collector):
@@ -60,7 +60,7 @@ class QueueCollector(Collector):
         self._broker = broker if isinstance(broker, Broker) else broker._twin(Broker, FAIL_FAST)
         self._lock = threading.Lock()
         self._reader: threading.Thread | None = None
-        self._last: Reading | None = None
+        self._last: MetricsReading | None = None
         self._overview: Overview | None = None
         self._ended = float("-inf")  # when the last reading ended, monotonic seconds
         self._trouble = ""  # the last logged failure
@@ -77,7 +77,7 @@ class QueueCollector(Collector):
         if reading is not None:
             yield from families(reading)
 
-    def read(self) -> Reading:
+    def read(self) -> MetricsReading:
         """Read Redis now; a scrape soon after reuses this reading.
 
         Raises:
@@ -87,7 +87,7 @@ class QueueCollector(Collector):
         self._last = None
         try:
             self._overview = self._broker.overview(self._overview)
-            self._last = Reading(self._overview, self._processes(), time.monotonic() - began)
+            self._last = MetricsReading(self._overview, self._processes(), time.monotonic() - began)
         finally:
             self._ended = time.monotonic()
         return self._last
@@ -98,7 +98,7 @@ class QueueCollector(Collector):
         except NodeUnavailable:  # other nodes have queues that were read
             return None
 
-    def _reading(self) -> Reading | None:
+    def _reading(self) -> MetricsReading | None:
         """The last reading, or a new one if it is too old; None: Redis cannot be read.
 
         A thread reads, since an unresponsive Redis may block for longer than a scrape may take.
@@ -137,7 +137,7 @@ def exposition(registry: CollectorRegistry) -> Answer:
     return Answer(200, encoder(registry), content_type)
 
 
-def _up(reading: Reading | None) -> Metric:
+def _up(reading: MetricsReading | None) -> Metric:
     what = "1: Redis was read; 0: it could not be read, so there are no other metrics."
     return GaugeMetricFamily("rq_dlq_up", what, float(reading is not None))
 
@@ -173,13 +173,13 @@ class WorkerMetrics(Observer):
             cache(waits.labels),
             cache(running.labels),
         )
-        self._handled: WeakKeyDictionary[Leased[Any], _Handling] = WeakKeyDictionary()
+        self._handled: WeakKeyDictionary[Leased[Any], _TimedCall] = WeakKeyDictionary()
 
     def handling(self, delivery: Leased[Any]) -> AbstractContextManager[object]:
         """A handler begins."""
         queue = delivery.queue
         self._waits(queue).observe(max(0, delivery._lease.began - delivery.due) / 1000)
-        handling = self._handled[delivery] = _Handling(self._seconds, self._running(queue), queue)
+        handling = self._handled[delivery] = _TimedCall(self._seconds, self._running(queue), queue)
         return handling
 
     def settled(self, settled: Settled) -> None:
@@ -189,7 +189,7 @@ class WorkerMetrics(Observer):
             handling.settled(settled.outcome)
 
 
-class _Handling:
+class _TimedCall:
     """One call of a handler. It is counted when it has ended and its message is settled."""
 
     __slots__ = ("_began", "_outcome", "_queue", "_running", "_seconds", "_took")

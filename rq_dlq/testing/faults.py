@@ -11,7 +11,7 @@ from redis import exceptions
 
 from rq_dlq._redis import AsyncConnections, Connections
 from rq_dlq.core.steps.call import Call
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 from rq_dlq.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Faults:
 
     @contextmanager
     def _around(self, step: object) -> Generator[None]:
-        steps = step.calls if isinstance(step, Batch) else [step]
+        steps = step.calls if isinstance(step, Pipeline) else [step]
         verbs = [_OF.get(one.verb, one.verb) for one in steps if isinstance(one, Call)]
         _use_up(self._calls, verbs, "the test drops this call")
         yield

@@ -26,7 +26,7 @@ from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps import senders
 from rq_dlq.core.steps.step import CHUNK, chunks
-from rq_dlq.policy.outage import AFTER, CALM, EVERY, WORK, Message, Outage, Spread
+from rq_dlq.policy.outage import AFTER, CALM, EVERY, WORK, Outage, SimulatedMessage, Spread
 from rq_dlq.testing.clock import Clock, moved_clock
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from rq_dlq.core.claiming.calls import Claimed
     from rq_dlq.core.steps.call import Call
-    from rq_dlq.policy.outage import Plan
+    from rq_dlq.policy.outage import OutagePlan
     from rq_dlq.policy.per_key import PerKey
     from rq_dlq.values.settlement import Settlement
 
@@ -60,9 +60,9 @@ class Fleet:
 
     per_key: PerKey | None = None
 
-    def __init__(self, broker: Broker, raw: Any, clock: Clock, plan: Plan, draw: int) -> None:
+    def __init__(self, broker: Broker, raw: Any, clock: Clock, plan: OutagePlan, draw: int) -> None:
         self.plan, self.now = plan, 0.0
-        self.messages: dict[str, Message] = {}
+        self.messages: dict[str, SimulatedMessage] = {}
         self.queue = broker.queue(
             "outage", redelivery=plan.policy, breaker=plan.breaker, per_key=self.per_key
         )
@@ -88,7 +88,7 @@ class Fleet:
         """Whether the dependency is down."""
         return CALM <= self.now < self.repair and not self.plan.at_once
 
-    def answer(self, message: Message) -> tuple[float, bool]:
+    def answer(self, message: SimulatedMessage) -> tuple[float, bool]:
         """How long a call takes that begins now, seconds, and whether it succeeds."""
         down = message.needs and not message.poison and self.is_down
         return self.plan.hang if down else WORK, not (message.poison or down)
@@ -146,16 +146,16 @@ class Fleet:
         names = [f"m{len(self.messages) + n}" for n in range(self._due(1.0))]
         needs = self._due(self.plan.share)
         self._random.shuffle(names)
-        sent = {name: Message(self.now, needs=n < needs) for n, name in enumerate(names)}
+        sent = {name: SimulatedMessage(self.now, needs=n < needs) for n, name in enumerate(names)}
         order = sorted(sent, key=lambda name: int(name[1:]))
         poisons = sum(one.poison for one in self.messages.values())
         begins, some = (CALM, self.plan.poisons) if self.plan.at_once else (CALM - EVERY, 1)
         for n in range(poisons, min(poisons + some, self.plan.poisons) if self.now >= begins else 0):
             order.insert(0, f"poison{n}")
-            sent[order[0]] = Message(self.now, needs=True, poison=True)
+            sent[order[0]] = SimulatedMessage(self.now, needs=True, poison=True)
         self.send(sent, order)
 
-    def send(self, sent: Mapping[str, Message], order: Sequence[str]) -> None:
+    def send(self, sent: Mapping[str, SimulatedMessage], order: Sequence[str]) -> None:
         """Send messages in an order of their ids."""
         self.messages |= sent
         self._left += len(sent)
@@ -171,7 +171,7 @@ class Fleet:
         each, number = self.plan.messages * EVERY / self.plan.outage * share, self.now / EVERY
         return round((number + 1) * each) - round(number * each)
 
-    def _packed(self, message: Message) -> bytes:
+    def _packed(self, message: SimulatedMessage) -> bytes:
         key, dependency = ("a", DEPENDENCY) if message.needs else ("b", None)
         return self._core.codec.packer(4, {}, key=message.key or key, dependency=dependency)("x")
 
@@ -242,7 +242,7 @@ class Fleet:
 
 @contextmanager
 def staged(
-    url: str, plan: Plan, draw: int, make: Callable[[Broker, Any, Clock, Plan, int], F]
+    url: str, plan: OutagePlan, draw: int, make: Callable[[Broker, Any, Clock, OutagePlan, int], F]
 ) -> Generator[F]:
     """A fleet that `make` makes, on a single server, in its own namespace, which is removed afterwards.
 
@@ -263,13 +263,13 @@ def staged(
 
 
 @contextmanager
-def fleet(url: str, plan: Plan, draw: int = 0) -> Generator[Fleet]:
+def fleet(url: str, plan: OutagePlan, draw: int = 0) -> Generator[Fleet]:
     """The workers of a simulation; the arguments are those of `staged`."""
     with staged(url, plan, draw, Fleet) as played:
         yield played
 
 
-def play(url: str, plan: Plan, draw: int = 0) -> Outage:
+def play(url: str, plan: OutagePlan, draw: int = 0) -> Outage:
     """Simulate an outage to its end; the arguments are those of `fleet`."""
     with fleet(url, plan, draw) as played:
         for _ in played.moments():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from rq_dlq.values import record as records
 from rq_dlq.values import state as states
 from rq_dlq.values.failure import moment
-from rq_dlq.values.message import Received, Row
+from rq_dlq.values.message import MessageRow, Received
 
 if TYPE_CHECKING:
     from rq_dlq.values.codec import Codec
@@ -74,7 +74,7 @@ class Leased(Received[T]):
     _chain: Any = None  # its ack that sends, while its outcome is unknown
     _handling: Any = None  # the context of the broker's observers; None: no observers, or not begun
 
-    def __init__(self, row: Row, lease: Lease[T]) -> None:
+    def __init__(self, row: MessageRow, lease: Lease[T]) -> None:
         self.id = row.id  # without super(): a claim makes up to a thousand
         self._row = row
         self._lease = lease

@@ -88,7 +88,7 @@ class Message(Generic[T]):
                 check_flag(getattr(self, name), name)
 
 
-class Row(NamedTuple):
+class MessageRow(NamedTuple):
     """A message as returned by a verb."""
 
     id: str
@@ -144,7 +144,7 @@ class Received(Answering, Generic[T]):
 
     _body: Any = _UNREAD
 
-    def __init__(self, row: Row, codec: Codec[T], queue: str) -> None:
+    def __init__(self, row: MessageRow, codec: Codec[T], queue: str) -> None:
         self.id = row.id
         self._row = row
         self._source = (queue, codec)

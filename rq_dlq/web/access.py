@@ -25,7 +25,7 @@ User: TypeAlias = Callable[[HTTPConnection], str | None]
 """The sender of a request, by the host's login; None: the sender may not see the page."""
 
 
-class _Session(msgspec.Struct, array_like=True):
+class _BrowserSession(msgspec.Struct, array_like=True):
     name: str
     ends: float
     id: str
@@ -93,7 +93,8 @@ class Access:
         """The session cookie for a user who entered the token."""
         name = name.strip()[:MOST_NAME] or "web"
         return self.signed(
-            b"session", msgspec.json.encode(_Session(name, _now() + SESSION, secrets.token_urlsafe(12)))
+            b"session",
+            msgspec.json.encode(_BrowserSession(name, _now() + SESSION, secrets.token_urlsafe(12))),
         )
 
     def end(self, request: HTTPConnection) -> None:
@@ -114,11 +115,11 @@ class Access:
             return True
         return isinstance(mark, str) and hmac.compare_digest(mark.encode(), self.mark(request).encode())
 
-    def _session_in(self, request: HTTPConnection) -> _Session | None:
+    def _session_in(self, request: HTTPConnection) -> _BrowserSession | None:
         """The session of a request's cookie; None: there is none, or it has ended."""
         plain = self.opened(b"session", request.cookies.get(COOKIE, ""))
         try:
-            session = msgspec.json.decode(plain or b"", type=_Session)
+            session = msgspec.json.decode(plain or b"", type=_BrowserSession)
         except msgspec.DecodeError:  # from another version
             return None
         return session if session.ends > _now() and session.id not in self._ended else None

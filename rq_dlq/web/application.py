@@ -26,7 +26,7 @@ from rq_dlq.values.durations import shown
 from rq_dlq.values.masks import Masks
 from rq_dlq.web import live
 from rq_dlq.web.access import Access, User
-from rq_dlq.web.guard import SAFE, Guard
+from rq_dlq.web.guard import SAFE, RequestGuard
 from rq_dlq.web.pages import (
     acts,
     group,
@@ -125,7 +125,7 @@ def app(
 
     return Starlette(
         routes=[*pages, *acts, entrance, static],
-        middleware=[Middleware(Guard, site.access, hosts, partial(login.ask, site))],
+        middleware=[Middleware(RequestGuard, site.access, hosts, partial(login.ask, site))],
         exception_handlers={
             HTTPException: partial(_refused, site),
             RqDlqError: partial(_failed, site),

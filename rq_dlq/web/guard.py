@@ -34,7 +34,7 @@ HEADERS = {
 OPEN = ("/static/", "/login")
 
 
-class Guard:
+class RequestGuard:
     """Accepts requests for this host, from our own pages, by senders who may see them.
 
     Args:

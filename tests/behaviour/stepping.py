@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from rq_dlq.core.steps.call import Call, Command
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 
 
 async def drive(broker: Any, steps: Any, between: Callable[[str], Awaitable[None]]) -> Any:
@@ -40,7 +40,7 @@ async def stop_after(broker: Any, steps: Any, script: str) -> None:
 
 def calls_of(step: Any) -> list[Any]:
     """The calls and commands of a step; a command has no verb."""
-    if isinstance(step, Batch):
+    if isinstance(step, Pipeline):
         return [*step.calls]
     return [step] if isinstance(step, Call | Command) else []
 

@@ -22,7 +22,7 @@ from rich.table import Table
 from rq_dlq import Breaker, Broker, RedeliveryPolicy
 from rq_dlq.cli._outages import columns_of, rows_of
 from rq_dlq.cli._show import Output
-from rq_dlq.policy.outage import CALM, Message, Outage, Plan
+from rq_dlq.policy.outage import CALM, Outage, OutagePlan, SimulatedMessage
 from rq_dlq.testing.outage import fleet, play
 from tests import servers
 from tests.benchmarks.dedup import spent
@@ -43,7 +43,7 @@ COSTS = {"off": None, "on": Breaker()}
 def outages(url: str, seconds: float, draws: int) -> None:
     """What becomes of the messages: the worst of the draws."""
     plans = {
-        f"{name}{few}": Plan(breaker=breaker, policy=policy, outage=seconds)
+        f"{name}{few}": OutagePlan(breaker=breaker, policy=policy, outage=seconds)
         for few, policy in (("", RedeliveryPolicy()), (", 3 redeliveries", FEW))
         for name, breaker in BREAKERS.items()
     }
@@ -82,7 +82,7 @@ def plot(url: str, seconds: float, path: Path) -> None:
     from matplotlib import pyplot as plt  # noqa: PLC0415
 
     played = {
-        name: _healthy(url, Plan(breaker=breaker, policy=FEW, outage=seconds))
+        name: _healthy(url, OutagePlan(breaker=breaker, policy=FEW, outage=seconds))
         for name, breaker in BREAKERS.items()
     }
     for suffix, style in STYLES.items():
@@ -96,7 +96,7 @@ def plot(url: str, seconds: float, path: Path) -> None:
             plt.close(figure)
 
 
-def draw(axes: Any, seconds: float, played: dict[str, list[Message]], count: Count) -> None:
+def draw(axes: Any, seconds: float, played: dict[str, list[SimulatedMessage]], count: Count) -> None:
     """A curve each over the minutes, and when the dependency is down."""
     repair = CALM + seconds
     times = range(0, round(repair) + 300, 5)
@@ -108,7 +108,7 @@ def draw(axes: Any, seconds: float, played: dict[str, list[Message]], count: Cou
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _healthy(url: str, plan: Plan) -> list[Message]:
+def _healthy(url: str, plan: OutagePlan) -> list[SimulatedMessage]:
     """What became of the messages with which nothing is wrong."""
     with fleet(url, plan) as played:
         for _ in played.moments():
@@ -116,15 +116,15 @@ def _healthy(url: str, plan: Plan) -> list[Message]:
     return [one for one in played.messages.values() if not one.poison]
 
 
-def _dead(messages: list[Message], time: float) -> int:
+def _dead(messages: list[SimulatedMessage], time: float) -> int:
     return sum(one.died is not None and one.died <= time for one in messages)
 
 
-def _waiting(messages: list[Message], time: float) -> int:
+def _waiting(messages: list[SimulatedMessage], time: float) -> int:
     return sum(one.sent <= time < min(one.acked or inf, one.died or inf) for one in messages)
 
 
-Count = Callable[[list[Message], float], int]
+Count = Callable[[list[SimulatedMessage], float], int]
 CURVES: dict[str, Count] = {"healthy messages that are dead": _dead, "healthy messages that wait": _waiting}
 
 

@@ -10,7 +10,7 @@ import pytest
 from rq_dlq import Message, UpgradeRequired
 from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.values.codec import Codec
-from rq_dlq.values.message import Received, Row
+from rq_dlq.values.message import MessageRow, Received
 from tests.behaviour.helpers import AT_ONCE, bodies, bury, counts, ids, one
 from tests.behaviour.stepping import alone
 from tests.conftest import Clock
@@ -278,11 +278,11 @@ async def test_it_is_left_out_of_what_is_looked_at_and_that_is_said(
 
 def test_what_it_says_is_not_guessed() -> None:
     record = b"\0" * 7 + b"\x0f>=1.4 not json"
-    message: Received[Any] = Received(Row("m", record, b"", b""), CODEC, "a")
+    message: Received[Any] = Received(MessageRow("m", record, b"", b""), CODEC, "a")
     for name in ("body", "headers", "priority", "expires_at", "data"):
         with pytest.raises(UpgradeRequired):
             getattr(message, name)
-    state: Received[Any] = Received(Row("m", b"\0" * 7 + b"\x04x", b">=2 x", b""), CODEC, "a")
+    state: Received[Any] = Received(MessageRow("m", b"\0" * 7 + b"\x04x", b">=2 x", b""), CODEC, "a")
     for name in ("part", "delivery_count", "charged", "due", "redelivered"):
         with pytest.raises(UpgradeRequired, match="state of message m"):
             getattr(state, name)

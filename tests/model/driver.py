@@ -25,7 +25,7 @@ from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Call, Command, Held, Part, Place, Sender
 from rq_dlq.core.steps.replies import Word
-from rq_dlq.core.steps.step import Batch, Steps, Wait
+from rq_dlq.core.steps.step import Pipeline, Steps, Wait
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.failure import Cause
@@ -134,7 +134,7 @@ class Driver:
                 result: R = stop.value
                 return result
             assert not isinstance(step, Wait)
-            value = self.run_all(*step.calls) if isinstance(step, Batch) else self.run(step)
+            value = self.run_all(*step.calls) if isinstance(step, Pipeline) else self.run(step)
 
     def settle(self, call: Call[list[Settlement]]) -> bool:
         """Run a call that settles; whether all of its messages were its own to settle."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from rq_dlq.policy.outage import CALM, Outage, Plan
+from rq_dlq.policy.outage import CALM, Outage, OutagePlan
 from rq_dlq.testing.outage import DEPENDENCY, Fleet, fleet
 from rq_dlq.values.key import lane_of
 
@@ -52,7 +52,7 @@ class Watch:
                 self.wrong["a message that waits was charged"] = None
 
 
-def suffer(url: str, plan: Plan, draw: int) -> tuple[Outage, list[str]]:
+def suffer(url: str, plan: OutagePlan, draw: int) -> tuple[Outage, list[str]]:
     """An outage, and the rules that did not hold."""
     with fleet(url, plan, draw) as played:
         watch, was_down = Watch(played), False

@@ -14,7 +14,7 @@ from math import inf
 from typing import Any
 
 from rq_dlq import Breaker, PerKey, RedeliveryPolicy
-from rq_dlq.policy.outage import WORK, Message, Plan
+from rq_dlq.policy.outage import WORK, OutagePlan, SimulatedMessage
 from rq_dlq.testing.outage import DEPENDENCY, MINUTE, Fleet, staged
 
 FEW = RedeliveryPolicy(max_redeliveries=3)
@@ -111,7 +111,7 @@ class Stage(Fleet):
         last = max(self.scene.length, self.scene.over) + 10 * MINUTE
         yield from self.until(last, enough=lambda: self.now > self.scene.over + MINUTE and not self._left)
 
-    def answer(self, message: Message) -> tuple[float, bool]:
+    def answer(self, message: SimulatedMessage) -> tuple[float, bool]:
         scene = self.scene
         if message.poison:
             return WORK, False
@@ -129,7 +129,7 @@ class Stage(Fleet):
     def _send(self) -> None:
         scene, now = self.scene, self.now
         count = round((now + 1) * scene.rate) - round(now * scene.rate)
-        sent = {f"m{self._sent + n}": Message(now, needs=True) for n in range(count)}
+        sent = {f"m{self._sent + n}": SimulatedMessage(now, needs=True) for n in range(count)}
         self._sent += count
         for message in sent.values():
             message.poison = self._drawn.random() < scene.bad
@@ -138,13 +138,20 @@ class Stage(Fleet):
             )
         order = [*sent]
         if now == scene.begins:
-            burst = {f"bad{n}": Message(now, needs=True, poison=True, key="busy") for n in range(scene.burst)}
-            heads = {f"head{n}": Message(now, needs=True, poison=True, key=f"k{n}") for n in range(KEYS // 2)}
+            burst = {
+                f"bad{n}": SimulatedMessage(now, needs=True, poison=True, key="busy")
+                for n in range(scene.burst)
+            }
+            heads = {
+                f"head{n}": SimulatedMessage(now, needs=True, poison=True, key=f"k{n}")
+                for n in range(KEYS // 2)
+            }
             burst |= heads if scene.heads else {}
             order, sent = [*burst, *order], sent | burst
         if now == scene.over:
             behind = {
-                f"behind{n}": Message(now, needs=True, poison=True, key="busy") for n in range(scene.behind)
+                f"behind{n}": SimulatedMessage(now, needs=True, poison=True, key="busy")
+                for n in range(scene.behind)
             }
             order, sent = [*order, *behind], sent | behind
         self.send(sent, order)
@@ -171,7 +178,7 @@ class Stage(Fleet):
 
 def play(url: str, scene: Scene, draw: int, *, breaker: bool = True) -> Seen:
     """Play a scene."""
-    plan = Plan(breaker=Breaker() if breaker else None, policy=scene.policy, workers=scene.workers)
+    plan = OutagePlan(breaker=Breaker() if breaker else None, policy=scene.policy, workers=scene.workers)
     with staged(url, plan, draw, partial(Stage, scene)) as stage:
         for _ in stage.moments():
             pass

@@ -20,10 +20,10 @@ from rq_dlq.doctor.outboxes import outboxes as doctor_outboxes
 from rq_dlq.errors import BrokerUnavailable, ConfigurationError
 from rq_dlq.outbox import Outbox
 from rq_dlq.outbox.ledger import DatabaseUnavailable, Ledger
-from rq_dlq.outbox.noted import CLUSTER, Noted, NotedCall, Waiting
+from rq_dlq.outbox.noted import CLUSTER, NotedCall, RelayCalls, UnnotedRow
 from rq_dlq.outbox.relay import Relay
 from rq_dlq.outbox.sqlalchemy import METADATA, RELAYS, ROWS, SQLAlchemyLedger
-from rq_dlq.telemetry._queues import Reading, families
+from rq_dlq.telemetry._queues import MetricsReading, families
 from rq_dlq.values.failure import moment
 from rq_dlq.values.process import OutboxReport, ProcessReport
 from tests.conftest import Clock
@@ -421,8 +421,8 @@ def test_how_far_it_is_behind_is_reported(sync_broker: Broker, database: Databas
 
 
 def test_calls_are_bounded_and_keep_the_order_of_each_queue() -> None:
-    rows = [Waiting(n, "ab"[n % 2], 0, 0 if n < 400 else 1, 100_000 if n > 600 else 1) for n in range(620)]
-    noted = Noted("s", 7).adding(rows, floor=100)
+    rows = [UnnotedRow(n, "ab"[n % 2], 0, 0 if n < 400 else 1, 100_000 if n > 600 else 1) for n in range(620)]
+    noted = RelayCalls("s", 7).adding(rows, floor=100)
     assert [call.number for call in noted.calls] == [*range(101, 101 + len(noted.calls))]
     assert noted.last == noted.calls[-1].number
     for name, first in ("a", 0), ("b", 1):
@@ -430,10 +430,10 @@ def test_calls_are_bounded_and_keep_the_order_of_each_queue() -> None:
         assert [row for call in own for row in call.rows] == [*range(first, 620, 2)]
         assert all(len(call.rows) <= 250 and len({row >= 400 for row in call.rows}) == 1 for call in own)
         assert all(sum(row > 600 for row in call.rows) <= 5 for call in own)
-    assert Noted.read("s", noted.last, noted.text) == noted
+    assert RelayCalls.read("s", noted.last, noted.text) == noted
     assert noted.without(noted.calls[:1]).calls == noted.calls[1:]
-    assert Noted("s", 700).adding(rows[:1], floor=100).calls == (NotedCall(701, "a", 0, 0, (0,)),)
-    assert Noted("s", 7).adding([], floor=100) == Noted("s", 7)
+    assert RelayCalls("s", 700).adding(rows[:1], floor=100).calls == (NotedCall(701, "a", 0, 0, (0,)),)
+    assert RelayCalls("s", 7).adding([], floor=100) == RelayCalls("s", 7)
 
 
 def test_a_row_committed_first_is_sent_first(sync_broker: Broker, sqlite: Database) -> None:
@@ -463,7 +463,7 @@ def test_the_doctor_warns_of_what_waits(ago: int, outbox: OutboxReport, stopping
 
 def test_metrics_have_each_outbox() -> None:
     report = ProcessReport(ago=5.0, outbox=OutboxReport("shop", 3, 50.0))
-    reading = Reading(Overview(moment(0), []), [report], 0.0)
+    reading = MetricsReading(Overview(moment(0), []), [report], 0.0)
     found = {one.name: one.samples for family in families(reading) for one in [family]}
     values = {name: samples[0].value for name, samples in found.items() if "outbox" in name}
     assert values == {

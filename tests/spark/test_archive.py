@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import rq_dlq
 from rq_dlq.errors import BrokerUnavailable, ConfigurationError, InvalidInput, RqDlqError
 from rq_dlq.spark import Archive
-from rq_dlq.spark.archive.archive import Source
+from rq_dlq.spark.archive.archive import ArchiveSource
 from rq_dlq.spark.archive.store import EVENTS, LETTERS, Store, add, store_at
 from tests.spark.lived import live, settle
 from tests.tables import each_row
@@ -23,8 +23,8 @@ def lived(broker: rq_dlq.Broker) -> rq_dlq.Broker:
     return live(broker)
 
 
-def at(spark: SparkSession, queue: str = "*") -> Source:
-    return Source.of(spark, None, "rq", queue)
+def at(spark: SparkSession, queue: str = "*") -> ArchiveSource:
+    return ArchiveSource.of(spark, None, "rq", queue)
 
 
 def test_all_queues_or_those_of_a_list(spark: SparkSession, broker: rq_dlq.Broker) -> None:

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 import rq_dlq
 from rq_dlq.spark import epoch_key
 from rq_dlq.spark.dropped import DropListener
-from rq_dlq.spark.offsets import Offset, Position
+from rq_dlq.spark.offsets import Offset, QueueOffset
 from tests.servers import wait_until
 from tests.spark.conftest import DEADLOCK
 from tests.spark.versions import since
@@ -205,9 +205,9 @@ def test_what_an_open_window_counted_is_only_in_the_checkpoint(
 @each_row(
     ("late", "twice", "source", "warns"),
     [
-        (3, 0, Offset("query", {"orders": Position()}).as_json(), True),
-        (0, 3, Offset("query", {"orders": Position()}).as_json(), True),
-        (0, 0, Offset("query", {"orders": Position()}).as_json(), False),
+        (3, 0, Offset("query", {"orders": QueueOffset()}).as_json(), True),
+        (0, 3, Offset("query", {"orders": QueueOffset()}).as_json(), True),
+        (0, 0, Offset("query", {"orders": QueueOffset()}).as_json(), False),
         (3, 3, {"orders": "1-1"}, False),  # a history
         (3, 3, 17, False),  # another source
         (3, 3, None, False),

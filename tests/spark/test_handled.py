@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from rq_dlq.errors import InvalidInput
-from rq_dlq.spark.offsets import Offset, Position
+from rq_dlq.spark.offsets import Offset, QueueOffset
 from rq_dlq.spark.options import StreamOptions
 from rq_dlq.spark.schemas import check_output, columns_of
 from rq_dlq.spark.split import check_handler, columns_to_read, handler_of
@@ -29,7 +29,7 @@ def test_it_is_called_with_what_was_read(name: str) -> None:
     assert [row["error_class"] is None for row in rows] == [True, False]
 
 
-START = Offset("query", {"orders": Position()}).as_json()
+START = Offset("query", {"orders": QueueOffset()}).as_json()
 OTHER = OUT.replace("total double", "total int")
 FAULTS = [
     ("tests.spark.handlers:none", OUT, "cannot import"),

@@ -8,21 +8,21 @@ import pytest
 
 from rq_dlq.core.batches.batches import ClaimedBatch
 from rq_dlq.errors import InvalidInput, UpgradeRequired
-from rq_dlq.spark.offsets import FORMAT, Offset, Position
+from rq_dlq.spark.offsets import FORMAT, Offset, QueueOffset
 from rq_dlq.spark.options import StreamOptions
 from rq_dlq.spark.schemas import HISTORY
 from rq_dlq.values.version import __version__
 from tests.spark.versions import since
 from tests.tables import each_row
 
-OFFSET = Offset("query", {"orders": Position(3, 2, 600, 1)})
+OFFSET = Offset("query", {"orders": QueueOffset(3, 2, 600, 1)})
 
 
 def test_an_offset_is_read_as_it_was_stored_also_by_an_earlier_version() -> None:
     stored = OFFSET.as_json()
     assert Offset.of(stored) == OFFSET
     del stored["queues"]["orders"]["before"]
-    assert Offset.of(stored).position("orders") == Position(3, 2, 600, 0)
+    assert Offset.of(stored).position("orders") == QueueOffset(3, 2, 600, 0)
 
 
 @each_row("stored", [5, "5", None, ["query", "queues"], {"orders": "1-1"}])

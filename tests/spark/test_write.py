@@ -27,9 +27,9 @@ from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.step import CHANGED
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.spark.options import WriteOptions
-from rq_dlq.spark.outgoing import Outgoing, spans
+from rq_dlq.spark.outgoing import RowConverter, spans
 from rq_dlq.spark.schemas import columns_of
-from rq_dlq.spark.send import RateLimit, Send, Staged
+from rq_dlq.spark.send import RateLimit, Send, StagedRows
 from rq_dlq.spark.write import operation_of
 from rq_dlq.values.codec import Codec, Ids
 from rq_dlq.values.fingerprint import fingerprint
@@ -175,7 +175,7 @@ def commit(broker: rq_dlq.Broker, url: str, *ids: str, **options: str) -> None:
     stage = Stage(queue.keys, send._job, "task")
     payload = queue.codec.packer(4, {})("x")
     broker._run(stage.add([cell for name in ids for cell in (name, payload)]))
-    send.commit([Staged(send._job, {"a": stage.counts}, stage.longest)])
+    send.commit([StagedRows(send._job, {"a": stage.counts}, stage.longest)])
 
 
 def test_rows_that_are_not_sent_are_warned_of(
@@ -200,13 +200,13 @@ def test_what_one_shard_has_committed_is_not_dropped_in_the_others(
     queues = [broker.queue(f"a:{number}") for number in range(2)]
     send = Send(WriteOptions.of({"queue": "a", "url": redis_url, "shards": "2", **options}), BODY)
 
-    def rows(attempt: str) -> Staged:
+    def rows(attempt: str) -> StagedRows:
         lists: dict[str, dict[str, int]] = {}
         for queue in queues:
             stage = Stage(queue._core.keys, send._job, attempt)
             broker._run(stage.add([f"{attempt} {queue.name}", queue._core.codec.packer(4, {})("x")]))
             lists[queue.name] = stage.counts
-        return Staged(send._job, lists, 10)
+        return StagedRows(send._job, lists, 10)
 
     first, value, script = rows("first"), None, ""
     steps = jobs.commit([queue._core for queue in queues], send._job, first.lists)
@@ -238,7 +238,7 @@ def test_too_many_delays_are_refused(
     options = WriteOptions.of({"queue": "a", "url": redis_url, "delayColumn": "later"})
     send = Send(options, columns_of("body string, later int"))
 
-    def rows(*delays: int) -> Staged:
+    def rows(*delays: int) -> StagedRows:
         batch = pa.RecordBatch.from_pylist([{"body": "x", "later": delay} for delay in delays])
         return send.write(iter([batch]))
 
@@ -686,7 +686,7 @@ def test_overwrite_and_an_unreachable_server(spark: SparkSession, broker: rq_dlq
 def test_a_row_that_cannot_be_sent_is_an_error(
     columns: dict[str, Any], options: dict[str, str], said: str
 ) -> None:
-    outgoing = Outgoing(WriteOptions.of({"queue": "a", **options}), Codec(Any, 1_048_576), Ids(), 1)
+    outgoing = RowConverter(WriteOptions.of({"queue": "a", **options}), Codec(Any, 1_048_576), Ids(), 1)
     with pytest.raises(InvalidInput) as caught:
         list(outgoing.groups(pa.RecordBatch.from_pylist([columns]), 0))
     assert said in str(caught.value)
@@ -694,14 +694,14 @@ def test_a_row_that_cannot_be_sent_is_an_error(
 
 @pytest.mark.parametrize("options", [{}, {"idColumn": "body"}, {"contentType": "application/json"}])
 def test_a_string_that_is_not_utf_8_cannot_be_sent(options: dict[str, str]) -> None:
-    outgoing = Outgoing(WriteOptions.of({"queue": "a", **options}), Codec(Any, 1_048_576), Ids(), 1)
+    outgoing = RowConverter(WriteOptions.of({"queue": "a", **options}), Codec(Any, 1_048_576), Ids(), 1)
     text = pa.array([b"good", b"\xff"], pa.binary()).view(pa.string())
     with pytest.raises(InvalidInput, match="column 'body' has a string that is not UTF-8"):
         list(outgoing.groups(pa.RecordBatch.from_arrays([text], ["body"]), 0))
 
 
 def test_large_numbers_that_a_float_can_have_are_sent() -> None:
-    outgoing = Outgoing(
+    outgoing = RowConverter(
         WriteOptions.of({"queue": "a", "contentType": "application/json"}), Codec(Any, 1_048_576), Ids(), 1
     )
     bodies = ["1e308", "1e-999", "3" * 400, '"1e999"', "[1.5, 2e5]"]

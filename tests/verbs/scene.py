@@ -13,7 +13,7 @@ from rq_dlq.core.jobs import jobs
 from rq_dlq.core.jobs.stage import Stage
 from rq_dlq.core.sending.restore import restore
 from rq_dlq.core.steps.call import Call
-from rq_dlq.values.message import Row
+from rq_dlq.values.message import MessageRow
 from tests.behaviour.helpers import bury
 from tests.behaviour.stepping import alone
 from tests.conftest import Clock
@@ -113,7 +113,7 @@ class Scene:
         """Put two dead letters back that were exported."""
         state = b"dead/poison - 1000 1 1 0 0 0 0 0 group=abc"
         record = (1000 << 12).to_bytes(7, "big") + self.queue._core.codec.packer(4, {})("back")
-        rows = [Row(f"back{n}", record, state, b"") for n in range(2)]
+        rows = [MessageRow(f"back{n}", record, state, b"") for n in range(2)]
         return await self.run(restore(self.queue._core, rows))  # type: ignore[no-any-return]
 
     async def stage(self, job: str) -> dict[str, int]:

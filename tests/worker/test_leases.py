@@ -16,7 +16,7 @@ import pytest
 import rq_dlq
 from rq_dlq import BrokerUnavailable
 from rq_dlq.core.settling import settle
-from rq_dlq.core.steps.step import Batch, Steps
+from rq_dlq.core.steps.step import Pipeline, Steps
 from tests.servers import wait_until
 from tests.worker.conftest import Working
 from tests.worker.test_holding import lease_end
@@ -122,7 +122,7 @@ def test_a_thousand_messages_are_extended_in_one_round_trip(broker: rq_dlq.Broke
     queue = broker.queue("a")
     queue.send_many(range(1_000))
     step = next(settle.extend(queue._core, queue.claim(1_000), 30_000))
-    assert isinstance(step, Batch)
+    assert isinstance(step, Pipeline)
     assert len(step.calls) == 4
 
 

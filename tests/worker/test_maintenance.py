@@ -26,7 +26,7 @@ from rq_dlq import (
 )
 from rq_dlq.core.processes import processes
 from rq_dlq.core.steps.call import Call
-from rq_dlq.core.steps.step import Batch, Steps
+from rq_dlq.core.steps.step import Pipeline, Steps
 from rq_dlq.core.upkeep import maintain
 from rq_dlq.core.upkeep import rounds as upkeep_rounds
 from rq_dlq.core.upkeep.rounds import ENOUGH, MaintainedNamespace
@@ -303,7 +303,7 @@ def limits_of(broker: Broker, steps: Steps[Any]) -> tuple[Any, list[int]]:
             step = steps.send(value)
         except StopIteration as stop:
             return stop.value, limits
-        if isinstance(step, Batch) and any(isinstance(call, Call) for call in step.calls):  # no look
+        if isinstance(step, Pipeline) and any(isinstance(call, Call) for call in step.calls):  # no look
             limits.append(sum(int(call.args["limit"]) for call in step.calls if isinstance(call, Call)))
         value = broker._run(_alone(step))
 

@@ -33,7 +33,7 @@ from rq_dlq._redis.retries import FAIL_FAST, ONE_TRY, Retries
 from rq_dlq._redis.tries import Tries
 from rq_dlq._redis.urls import masked
 from rq_dlq.core.steps.call import Call, WrongReply
-from rq_dlq.core.steps.step import Batch, Wait
+from rq_dlq.core.steps.step import Pipeline, Wait
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, MissingRights
 
 if TYPE_CHECKING:
@@ -188,9 +188,9 @@ class AsyncConnections:
                 return step.read(reply, repeated)
             if not runs_otherwise(self.verbs, reply, command):
                 raise failure(reply, command, self.verbs)
-        if isinstance(step, Batch) and step.apart and isinstance(self._link, AsyncNodes):
+        if isinstance(step, Pipeline) and step.apart and isinstance(self._link, AsyncNodes):
             return await self._apart(step, self._link, repeated=repeated)
-        if isinstance(step, Batch) and all(call.verb in self._proven for call in step.calls):
+        if isinstance(step, Pipeline) and all(call.verb in self._proven for call in step.calls):
             talk = exchange(step.calls, self.verbs, repeated=repeated)
         else:
             await self._link.prove(step, self.verbs)
@@ -203,8 +203,8 @@ class AsyncConnections:
             except StopIteration as stop:
                 return stop.value
 
-    async def _apart(self, step: Batch, nodes: AsyncNodes, *, repeated: bool) -> list[Any]:
-        """Run a batch on the nodes that can be reached; the results of the other calls are errors."""
+    async def _apart(self, step: Pipeline, nodes: AsyncNodes, *, repeated: bool) -> list[Any]:
+        """Run a pipeline on the nodes that can be reached; the results of the other calls are errors."""
         await nodes.prove(step, self.verbs)
         talk = exchange(step.calls, self.verbs, repeated=repeated, apart=True)
         commands = next(talk)

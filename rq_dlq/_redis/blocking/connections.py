@@ -34,7 +34,7 @@ from rq_dlq._redis.retries import FAIL_FAST, ONE_TRY, Retries
 from rq_dlq._redis.tries import Tries
 from rq_dlq._redis.urls import masked
 from rq_dlq.core.steps.call import Call, WrongReply
-from rq_dlq.core.steps.step import Batch, Wait
+from rq_dlq.core.steps.step import Pipeline, Wait
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, MissingRights
 
 if TYPE_CHECKING:
@@ -189,9 +189,9 @@ class Connections:
                 return step.read(reply, repeated)
             if not runs_otherwise(self.verbs, reply, command):
                 raise failure(reply, command, self.verbs)
-        if isinstance(step, Batch) and step.apart and isinstance(self._link, Nodes):
+        if isinstance(step, Pipeline) and step.apart and isinstance(self._link, Nodes):
             return self._apart(step, self._link, repeated=repeated)
-        if isinstance(step, Batch) and all(call.verb in self._proven for call in step.calls):
+        if isinstance(step, Pipeline) and all(call.verb in self._proven for call in step.calls):
             talk = exchange(step.calls, self.verbs, repeated=repeated)
         else:
             self._link.prove(step, self.verbs)
@@ -204,8 +204,8 @@ class Connections:
             except StopIteration as stop:
                 return stop.value
 
-    def _apart(self, step: Batch, nodes: Nodes, *, repeated: bool) -> list[Any]:
-        """Run a batch on the nodes that can be reached; the results of the other calls are errors."""
+    def _apart(self, step: Pipeline, nodes: Nodes, *, repeated: bool) -> list[Any]:
+        """Run a pipeline on the nodes that can be reached; the results of the other calls are errors."""
         nodes.prove(step, self.verbs)
         talk = exchange(step.calls, self.verbs, repeated=repeated, apart=True)
         commands = next(talk)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq._redis.cluster import Cluster, Node, route, seed_of, shares, slot_of
 from rq_dlq._redis.errors import TRANSIENT
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -84,7 +84,7 @@ class Nodes:
         if self.cluster.suspect is not None:
             self._run(self.cluster.look())
         for node, share in shares(self.cluster, step, verbs).items():
-            apart = isinstance(step, Batch) and step.apart
+            apart = isinstance(step, Pipeline) and step.apart
             if apart and self.cluster.rests(node):
                 continue  # it gets no calls either
             try:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from rq_dlq.cli._context import Command, Context, Failure, pass_context
+from rq_dlq.cli._context import CliCommand, CommandFailed, Context, pass_context
 from rq_dlq.cli._options import Number
 from rq_dlq.cli._scratch import interrupt_on_signals, remove, server_of
 
@@ -18,7 +18,7 @@ SECONDS = 20.0
 BUSY = 50  # commands of other clients per second: above it, the server is in use
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.option(
     "--seconds",
     type=Number(1, 3600),
@@ -46,7 +46,7 @@ def bench(context: Context, seconds: float, svg: Path | None, *, yes: bool) -> N
     with Broker(server_of(context), namespace=f"rq-dlq-bench-{secrets.token_hex(4)}") as broker:
         others = commands_a_second(broker)
         if others > BUSY and not yes:
-            raise Failure(
+            raise CommandFailed(
                 f"other clients run {others:,} commands a second on this server, and a benchmark would slow "
                 "them down: use another server, or pass --yes"
             )

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq._keys import NAMES
-from rq_dlq.cli.bench.limits import BATCH, BODY, BYTES, WAIT, Limits, limits, loaded, pick_ups, rate
+from rq_dlq.cli.bench.limits import BATCH, BODY, BYTES, WAIT, ServerLimits, limits, loaded, pick_ups, rate
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.worker import Worker
 
@@ -66,17 +66,17 @@ def measure(broker: Broker, seconds: float) -> Iterator[Figure]:
     bare = limits(broker, part)
     yield Figure("PING", bare.ping)
     yield Figure("EVALSHA of an empty script", bare.script)
-    yield from Queues(broker, bare, part).figures()
+    yield from QueueFigures(broker, bare, part).figures()
 
 
-class Queues:
+class QueueFigures:
     """Measures queues.
 
     Args:
         part: the seconds for one figure.
     """
 
-    def __init__(self, broker: Broker, bare: Limits, part: float) -> None:
+    def __init__(self, broker: Broker, bare: ServerLimits, part: float) -> None:
         self._broker, self._bare, self._part = broker, bare, part
         self._most = MOST  # messages for each worker
 

@@ -12,7 +12,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.steps.call import Command
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 
 if TYPE_CHECKING:
     from rq_dlq.client.broker import Broker
@@ -32,7 +32,7 @@ POP = "local found = {} for i = 1, ARGV[1] do found[i] = redis.call('LPOP', KEYS
 
 
 @dataclass(frozen=True)
-class Limits:
+class ServerLimits:
     """The limits of a server.
 
     Attributes:
@@ -115,17 +115,17 @@ def pick_ups(take: Callable[[], object], give: Callable[[], object], seconds: fl
 def loaded(broker: Broker, keys: Sequence[str], script: str) -> Callable[..., Any]:
     """A script as a function; in a cluster it is loaded on the node of the keys."""
     sha = hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
-    together = Batch([Command((b"SCRIPT", b"LOAD", script)), Command((b"EXISTS", keys[0]))])
+    together = Pipeline([Command((b"SCRIPT", b"LOAD", script)), Command((b"EXISTS", keys[0]))])
     broker._run(broker._step(together))
     return lambda *arguments: run(broker, b"EVALSHA", sha, len(keys), *keys, *arguments)
 
 
-def limits(broker: Broker, seconds: float) -> Limits:
+def limits(broker: Broker, seconds: float) -> ServerLimits:
     """Measure the limits, each for this many seconds."""
     key = f"{broker.settings.namespace}:bare"
     nothing, push, pop = (loaded(broker, [key], script) for script in (NOTHING, PUSH, POP))
     body = "x" * BYTES
-    return Limits(
+    return ServerLimits(
         ping=rate(lambda: run(broker, b"PING"), 1, seconds),
         script=rate(nothing, 1, seconds),
         push=rate(lambda: push(body, BATCH), BATCH, seconds / 2),

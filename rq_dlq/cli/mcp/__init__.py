@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from rq_dlq.cli._context import Command, Context, pass_context
+from rq_dlq.cli._context import CliCommand, Context, pass_context
 from rq_dlq.cli._extras import of_extra
 from rq_dlq.cli._options import mask_option
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @mask_option
 @click.option("--no-bodies", is_flag=True, help="Hide the bodies and headers of messages.")
 @pass_context

@@ -16,7 +16,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import ToolAnnotations
 
-from rq_dlq.cli._context import INTERRUPTED, Failure, sentence
+from rq_dlq.cli._context import INTERRUPTED, CommandFailed, sentence
 from rq_dlq.cli.mcp.tools import Tools
 from rq_dlq.errors import RqDlqError
 from rq_dlq.values.masks import Masks
@@ -68,8 +68,8 @@ def _telling(tool: Callable[P, str]) -> Callable[P, str]:
     def call(*args: P.args, **kwargs: P.kwargs) -> str:
         try:
             return tool(*args, **kwargs)
-        except (RqDlqError, Failure) as error:
-            text = error.message if isinstance(error, Failure) else sentence(error)
+        except (RqDlqError, CommandFailed) as error:
+            text = error.message if isinstance(error, CommandFailed) else sentence(error)
             raise ToolError(text) from None
         except Exception as error:  # noqa: BLE001 - else the SDK logs a traceback with texts of messages
             kind = type(error).__name__

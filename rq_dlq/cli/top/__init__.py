@@ -10,11 +10,11 @@ import time
 
 import click
 
-from rq_dlq.cli._context import UNREACHABLE, Command, Context, Failure, pass_context
+from rq_dlq.cli._context import UNREACHABLE, CliCommand, CommandFailed, Context, pass_context
 from rq_dlq.cli._options import seconds
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.option(
     "--every",
     default="2s",
@@ -34,14 +34,14 @@ def top(context: Context, *, every: float, once: bool) -> None:
     names.
     """
     from rq_dlq.cli.top.picture import picture  # noqa: PLC0415 - other commands need not wait for it
-    from rq_dlq.cli.top.reading import Reader  # noqa: PLC0415
+    from rq_dlq.cli.top.reading import TopReader  # noqa: PLC0415
     from rq_dlq.cli.top.tables import Look  # noqa: PLC0415
     from rq_dlq.cli.top.watch import watch  # noqa: PLC0415
 
     if context.output.format != "table":
         raise click.UsageError("top is for people; for programs there is `rq-dlq queue ls -o json`")
     console, look = context.output.stdout, Look()
-    reader = Reader(context.broker, every)  # fails now if there is no server; later it would wait
+    reader = TopReader(context.broker, every)  # fails now if there is no server; later it would wait
     if not once and console.is_terminal:
         watch(console, reader, look)
         return
@@ -49,4 +49,4 @@ def top(context: Context, *, every: float, once: bool) -> None:
     reader.read()
     console.print(picture(reader.last, look, console.width))
     if reader.last.gaps:
-        raise Failure("some of the queues could not be read", UNREACHABLE)
+        raise CommandFailed("some of the queues could not be read", UNREACHABLE)

@@ -12,7 +12,7 @@ ESCAPE, ENTER, ERASE = "\x1b", "\r\n", "\x7f\b"
 
 
 @dataclass
-class Keys:
+class Controls:
     """The choices that the user makes with keys.
 
     Attributes:

@@ -31,7 +31,7 @@ from rq_dlq.values.visible import visible_line
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from rq_dlq.cli.top.reading import Reading
+    from rq_dlq.cli.top.reading import TopReading
     from rq_dlq.core.looking.overview import QueueOverview
 
 HIGH = 30  # from this many lines, blank lines separate the tables
@@ -41,7 +41,7 @@ STYLES: Mapping[Level, str] = {"bad": "bold red", "warn": "yellow", "calm": "gre
 COUNTS = ("ready", "scheduled", "leased", "dead", "expired")
 
 
-def picture(reading: Reading, look: Look, width: int, height: int = sys.maxsize) -> Group:
+def picture(reading: TopReading, look: Look, width: int, height: int = sys.maxsize) -> Group:
     """The whole picture, with at most this many lines."""
     at, rates = reading.overview.at, reading.rates
     queues = [queue for queue in reading.overview.queues if look.filter in queue.name]
@@ -64,7 +64,7 @@ def picture(reading: Reading, look: Look, width: int, height: int = sys.maxsize)
 
 
 def _head(
-    reading: Reading, look: Look, queues: Sequence[QueueOverview], wrong: Sequence[Trouble]
+    reading: TopReading, look: Look, queues: Sequence[QueueOverview], wrong: Sequence[Trouble]
 ) -> Iterator[Text]:
     at = f"{reading.overview.at.astimezone(UTC):%H:%M:%S} UTC"
     yield _line(f"rq-dlq top  {at}  {reading.where}", "dim")
@@ -96,7 +96,7 @@ def _told_first(wrong: Iterable[Trouble]) -> list[Trouble]:
     return [one for one in wrong if one.kind == "outage"][:MOST_OUTAGES]
 
 
-def _sums(queues: Sequence[QueueOverview], reading: Reading) -> Iterator[Text]:
+def _sums(queues: Sequence[QueueOverview], reading: TopReading) -> Iterator[Text]:
     sums = {name: sum(getattr(queue.stats, name) for queue in queues) for name in COUNTS}
     yield _line("  ".join(f"{name} {count:,}" for name, count in sums.items()))
     if not (seconds := round(reading.seconds)):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TopReading:
     """A reading of all queues.
 
     Attributes:
@@ -45,7 +45,7 @@ class Reading:
     away: float = 0.0
 
 
-class Reader:
+class TopReader:
     """Reads the queues.
 
     Attributes:
@@ -69,7 +69,7 @@ class Reader:
             away = time.monotonic() - self._read_at
             self.last = replace(self.last, failure=sentence(error), away=away)
 
-    def _read(self) -> Reading:
+    def _read(self) -> TopReading:
         began, seen = time.monotonic(), self._monitor
         overview = self._broker.overview(seen.overview)
         workers, gaps = self._workers(overview)
@@ -77,7 +77,7 @@ class Reader:
         seen.add(overview, self._read_at - began)
         rates = {queue.name: seen.rates(queue.name) for queue in overview.queues}
         where = f"{self._broker.url}  {self._broker.settings.namespace}"
-        return Reading(where, overview, rates, seen.seconds, workers, gaps)
+        return TopReading(where, overview, rates, seen.seconds, workers, gaps)
 
     def _workers(self, overview: Overview) -> tuple[Sequence[ProcessReport], Sequence[str]]:
         """The worker processes, and the parts that could not be read."""

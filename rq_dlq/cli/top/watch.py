@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.layout import Layout
 from rich.text import Text
 
-from rq_dlq.cli.top.keys import Keys
+from rq_dlq.cli.top.keys import Controls
 from rq_dlq.cli.top.picture import picture
 from rq_dlq.cli.top.terminal import ENDING, NEWS, SUSPEND, Terminal
 from rq_dlq.values.visible import visible_line
@@ -17,13 +17,13 @@ from rq_dlq.values.visible import visible_line
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rq_dlq.cli.top.reading import Reader
+    from rq_dlq.cli.top.reading import TopReader
     from rq_dlq.cli.top.tables import Look
 
 
-def watch(console: Console, reader: Reader, look: Look) -> None:
+def watch(console: Console, reader: TopReader, look: Look) -> None:
     """Show the readings until the user quits, or a signal ends the process."""
-    keys, terminal = Keys(look), Terminal(console)
+    keys, terminal = Controls(look), Terminal(console)
     came: set[int] = {NEWS}
     reader.start(terminal.tell)
     with terminal.listening():
@@ -43,7 +43,7 @@ def watch(console: Console, reader: Reader, look: Look) -> None:
                 came = {NEWS}
 
 
-def _screen(reader: Reader, keys: Keys, console: Console) -> Layout:
+def _screen(reader: TopReader, keys: Controls, console: Console) -> Layout:
     """A picture as high as the terminal, with a line of keys below."""
     screen = Layout()
     screen.split_column(

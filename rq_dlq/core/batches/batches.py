@@ -18,7 +18,7 @@ from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.pages.calls import Page
 from rq_dlq.core.queues.queue import forget
 from rq_dlq.core.settling.settle import family_of, release
-from rq_dlq.core.steps.step import WINDOW, Batch, Steps, chunks, seed
+from rq_dlq.core.steps.step import WINDOW, Pipeline, Steps, chunks, seed
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.state import first_delivery
 from rq_dlq.values.wanted import ALL
@@ -171,7 +171,7 @@ def count_lost(keys: QueueKeys, ids: Mapping[str, Sequence[str]]) -> Steps[int]:
     """How many of these messages are not held any more by the tokens that they are listed under."""
     lost = 0
     for window in chunks([*ids.items()], WINDOW):
-        found = yield Batch([page_calls.cells(keys, "states", given) for _, given in window])
+        found = yield Pipeline([page_calls.cells(keys, "states", given) for _, given in window])
         for (token, _), states in zip(window, found, strict=True):
             mark = _mark(token)
             lost += sum(mark not in (state or b"") for state in states)
@@ -203,18 +203,18 @@ def read_claim(keys: QueueKeys, token: str, first: int, limit: int, wanted: Want
     if not ids:
         return Page([], [], [], [], token=token)
     if not wanted.state and not wanted.history:
-        records, (count,) = yield Batch(
+        records, (count,) = yield Pipeline(
             [page_calls.cells(keys, "messages", ids), calls.held_counts(keys, [token])]
         )
         if count == len(given) - given.count(b"") and None not in records:
             return Page(ids, records, [], [], token=token)
-    records, states = yield Batch([page_calls.cells(keys, part, ids) for part in ("messages", "states")])
+    records, states = yield Pipeline([page_calls.cells(keys, part, ids) for part in ("messages", "states")])
     stories: list[bytes | None] = [None] * len(ids) if wanted.history else []
     fresh = first_delivery(token)
     told = [n for n, state in enumerate(states) if state and state != fresh] if wanted.history else []
     if told:
         some = [ids[n] for n in told]
-        again = yield Batch([page_calls.cells(keys, part, some) for part in ("history", "states")])
+        again = yield Pipeline([page_calls.cells(keys, part, some) for part in ("history", "states")])
         for n, story, state in zip(told, *again, strict=True):
             stories[n], states[n] = story, state
     mark = _mark(token)
@@ -248,7 +248,7 @@ def ack_batch(keys: QueueKeys, tokens: Sequence[str], messages: int = 0) -> Step
     """
     acked = 0
     for window in chunks(tokens, WINDOW):
-        acked += sum((yield Batch([calls.ack_claim(keys, token, messages) for token in window])))
+        acked += sum((yield Pipeline([calls.ack_claim(keys, token, messages) for token in window])))
     return acked
 
 

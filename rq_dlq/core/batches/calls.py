@@ -87,7 +87,7 @@ def begin_batch(keys: QueueKeys, query: str, *, batch: int, run: str) -> Call[Be
     return Call("begin_batch", _stream(keys, query), args, (), _read_begun)
 
 
-class Noted(NamedTuple):
+class QueryProgress(NamedTuple):
     """The progress of a query.
 
     Attributes:
@@ -101,7 +101,7 @@ class Noted(NamedTuple):
 
 def note_batch(
     keys: QueueKeys, query: str, *, field: Literal["done", "half"], batch: int, run: str = ""
-) -> Call[Noted | Word]:
+) -> Call[QueryProgress | Word]:
     """Note the progress of a query (`note_done`, `note_half`), which never goes back.
 
     Reads as OVERTAKEN if another run has begun the batch.
@@ -110,7 +110,7 @@ def note_batch(
     return Call("note_batch", _stream(keys, query), args, (), _read_noted)
 
 
-def note_done(keys: QueueKeys, query: str, batch: int, *, run: str = "") -> Call[Noted | Word]:
+def note_done(keys: QueueKeys, query: str, batch: int, *, run: str = "") -> Call[QueryProgress | Word]:
     """Note that a batch, and all before it, are done.
 
     Args:
@@ -119,7 +119,7 @@ def note_done(keys: QueueKeys, query: str, batch: int, *, run: str = "") -> Call
     return note_batch(keys, query, field="done", batch=batch, run=run)
 
 
-def note_half(keys: QueueKeys, query: str, batch: int) -> Call[Noted | Word]:
+def note_half(keys: QueueKeys, query: str, batch: int) -> Call[QueryProgress | Word]:
     """Note that a batch is the parked half of the one before it, which failed too often."""
     return note_batch(keys, query, field="half", batch=batch)
 
@@ -202,8 +202,12 @@ def _read_truths(reply: Any) -> list[bool]:
     return [_TRUTHS[n] for n in reply]
 
 
-def _read_noted(reply: Any) -> Noted | Word:
-    return Noted._make(map(int, cast("list[int]", reply))) if isinstance(reply, list) else _REFUSED[reply]
+def _read_noted(reply: Any) -> QueryProgress | Word:
+    return (
+        QueryProgress._make(map(int, cast("list[int]", reply)))
+        if isinstance(reply, list)
+        else _REFUSED[reply]
+    )
 
 
 def _read_begun(reply: Any) -> Begun:

@@ -13,7 +13,7 @@ from rq_dlq.core.queues.who import name_of
 from rq_dlq.core.steps import senders
 from rq_dlq.core.steps.driving import unrepeated
 from rq_dlq.core.steps.replies import ERRORS, Word
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable
 from rq_dlq.values.cancelled import Cancelled
 from rq_dlq.values.later import upgrade
@@ -59,4 +59,4 @@ def _cancel(queue: QueueState[Any], message_id: str, by: str | None) -> Steps[Ca
 
 
 def _tell(namespace: str, process: str, notice: calls.Notice) -> Steps[None]:
-    yield Batch(calls.tell(namespace, process, notice))
+    yield Pipeline(calls.tell(namespace, process, notice))

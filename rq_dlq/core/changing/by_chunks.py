@@ -14,7 +14,7 @@ from rq_dlq.core.pages.calls import END, START
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.steps import senders
 from rq_dlq.core.steps.driving import beside, drive
-from rq_dlq.core.steps.step import Batch, Step, Steps, bounded, chunks
+from rq_dlq.core.steps.step import Pipeline, Step, Steps, bounded, chunks
 from rq_dlq.values.changed import Changed
 from rq_dlq.values.state import length_of
 from rq_dlq.values.wanted import NOTHING, STATE
@@ -157,7 +157,7 @@ def _are_blocked(members: Sequence[QueueName], places: Sequence[Place]) -> Steps
     If it were changed before the others were read, these would be missed; after them, they would overtake it.
     """
     for some in chunks(members) if {*WAITING} <= {*places} else ():
-        heeded = yield Batch([queue_calls.heeded(member.keys) for member in some])
+        heeded = yield Pipeline([queue_calls.heeded(member.keys) for member in some])
         if any("key" in rules for rules in heeded):
             return True
     return False
@@ -225,5 +225,5 @@ def _ends(parts: Sequence[tuple[QueueKeys, Index]]) -> Steps[list[Position | Non
     """The last row of each of these places."""
     ends: list[Position | None] = []
     for some in chunks(parts):
-        ends += yield Batch([page_calls.position(keys, place, -1) for keys, place in some])
+        ends += yield Pipeline([page_calls.position(keys, place, -1) for keys, place in some])
     return ends

@@ -20,7 +20,7 @@ from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.queue import places_of
 from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.core.queues.who import who
-from rq_dlq.core.steps.step import CHANGED, Batch, Steps, chunks
+from rq_dlq.core.steps.step import CHANGED, Pipeline, Steps, chunks
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.codec import check_priority
 from rq_dlq.values.failure import Cause
@@ -114,11 +114,11 @@ def deliver_now(
 def _refuse_blocked(ids: Sequence[str], members: Sequence[QueueState[Any]]) -> Steps[None]:
     """A due time can be cut short; the others of a key cannot."""
     for some in chunks(members) if ids else ():
-        heeded = yield Batch([queue_calls.heeded(member.keys) for member in some])
+        heeded = yield Pipeline([queue_calls.heeded(member.keys) for member in some])
         keyed = [member for member, rules in zip(some, heeded, strict=True) if rules]
         for member, message_id in product(keyed, ids):
             page: Page
-            page, (now, _) = yield Batch(
+            page, (now, _) = yield Pipeline(
                 [
                     page_calls.browse(member.keys, ids=[message_id]),
                     queue_calls.stats(member.keys, member.name),

@@ -16,7 +16,7 @@ from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.core.queues.who import act_by
 from rq_dlq.core.steps.driving import beside, together
 from rq_dlq.core.steps.replies import ERRORS, Word
-from rq_dlq.core.steps.step import Batch, chunks
+from rq_dlq.core.steps.step import Pipeline, chunks
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.failure import epoch_milliseconds, moment
@@ -86,7 +86,7 @@ def _unmute(name: str, by: str | None, members: Sequence[QueueName]) -> Steps[bo
 
 
 def _now_and_user(queue: QueueName) -> Steps[Any]:
-    return (yield Batch([queue_calls.stats(queue.keys, queue.name), queue_calls.whoami()]))
+    return (yield Pipeline([queue_calls.stats(queue.keys, queue.name), queue_calls.whoami()]))
 
 
 def _name_of(group: str | ErrorGroup) -> str:

@@ -63,7 +63,7 @@ from rq_dlq.core.choosing.rows import following
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.steps.call import Sender
 from rq_dlq.core.steps.driving import beside
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 from rq_dlq.errors import BrokerRefused, InvalidInput
 from rq_dlq.values.changed import CarriedOut
 from rq_dlq.values.record import FLAGS, PRIORITY
@@ -257,7 +257,7 @@ def _carry_out(
     families = {one.keys.family: one.keys for one in members}
     carrying = Carrying(planned)
     asks = [calls.register(carrying.sender(keys)) for keys in families.values()]
-    (now, _), *before = yield Batch([queue_calls.stats(queue.keys, queue.name), *asks])
+    (now, _), *before = yield Pipeline([queue_calls.stats(queue.keys, queue.name), *asks])
     ends: list[PlanEnd] = [end for end in before if end is not None]
     if ends:
         return _told(planned, ends)

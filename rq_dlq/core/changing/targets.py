@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq.core.opening import open_live
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.queue import only_own
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 from rq_dlq.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def check_target(
     """
     only_own(target, verb)
     keys = target.keys
-    listed, opening = yield Batch(
+    listed, opening = yield Pipeline(
         [queue_calls.is_registered(keys.namespace, target.name), queue_calls.opening(keys)]
     )
     if not listed and not create:

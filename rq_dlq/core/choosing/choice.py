@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from rq_dlq.core.queues.queue import check_limit, places_of
 from rq_dlq.errors import InvalidInput
 from rq_dlq.filters import Filter
-from rq_dlq.filters._facts import Facts
+from rq_dlq.filters._facts import MessageFacts
 from rq_dlq.values.counts import DIED, ErrorGroup
 from rq_dlq.values.durations import Duration, milliseconds, shown
 from rq_dlq.values.failure import epoch_milliseconds, moment
@@ -201,7 +201,7 @@ class Choice:
         """
         if self._of_dead_letters and not (isinstance(message, DeadLetter) and self._takes_dead(message, now)):
             return False
-        if self.key is not None and Facts(message, now, masks).field("key") != self.key:
+        if self.key is not None and MessageFacts(message, now, masks).field("key") != self.key:
             return False
         return self.where is None or self.where.takes(message, now, masks)
 

@@ -11,8 +11,8 @@ from rq_dlq.core.choosing.rows import following
 from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.groups.index import NEW_WITHIN, index_groups
 from rq_dlq.core.queues import calls as queue_calls
-from rq_dlq.core.steps.step import Batch
-from rq_dlq.filters._facts import Facts
+from rq_dlq.core.steps.step import Pipeline
+from rq_dlq.filters._facts import MessageFacts
 from rq_dlq.values.counts import ErrorGroup, GroupCount
 from rq_dlq.values.durations import Duration, milliseconds
 from rq_dlq.values.message import DeadLetter
@@ -110,11 +110,11 @@ def _count_by(
     reading = read(members, choice, RECORD)
     counted: Counter[str | None] = Counter()
     while page := (yield from following(reading)):
-        counted.update(_header(Facts(message, 0, queue.masks), header) for message in page.messages)
+        counted.update(_header(MessageFacts(message, 0, queue.masks), header) for message in page.messages)
     return dict(counted.most_common())
 
 
-def _header(facts: Facts, name: str) -> str | None:
+def _header(facts: MessageFacts, name: str) -> str | None:
     found = facts.headers.get(name)
     if found is not None or name not in {"key", "dependency"}:
         return found
@@ -173,7 +173,7 @@ def _counted(members: Sequence[QueueState[Any]], choice: Choice, within: int) ->
             if key not in found:
                 found[key] = GroupCount(letter.fingerprint, first=letter.due, last=letter.due)
                 reads = (group_calls.cleared(keys, key[1]), group_calls.muted(keys, key[1]))
-                cleared[key], muted[key] = (yield Batch(reads)) if page.place == "dead" else (None, None)
+                cleared[key], muted[key] = (yield Pipeline(reads)) if page.place == "dead" else (None, None)
             found[key].add(letter, now)
     for key, count in found.items():
         count.cleared, count.muted = cleared[key], muted[key]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 from rq_dlq.values import record
 from rq_dlq.values.state import NEW, read_state
 from rq_dlq.values.wanted import HEAD, STATE, STORY
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueName
     from rq_dlq.core.steps.call import Place
     from rq_dlq.core.steps.step import Steps
-    from rq_dlq.values.message import Row
+    from rq_dlq.values.message import MessageRow
     from rq_dlq.values.wanted import Wanted
 
 DIED: Final = {"dead", "expired"}
@@ -48,7 +48,7 @@ class Cutoff:
         """The parts of a message that `has` reads."""
         return STATE if place in DIED else HEAD | STORY
 
-    def has(self, row: Row, place: Place) -> bool:
+    def has(self, row: MessageRow, place: Place) -> bool:
         """Whether a message was there, as the scripts decide it again when the plan is carried out."""
         if place in DIED:
             returned = _RETURNED.search(row.state)
@@ -62,7 +62,7 @@ class Cutoff:
 def cutoff(queue: QueueName) -> Steps[Cutoff]:
     """The present moment of a queue."""
     keys = queue.keys
-    (now, _), dead, expired, (birth, returned) = yield Batch(
+    (now, _), dead, expired, (birth, returned) = yield Pipeline(
         [
             queue_calls.stats(keys, queue.name),
             page_calls.position(keys, "dead", -1),

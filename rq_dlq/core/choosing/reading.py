@@ -19,7 +19,7 @@ from rq_dlq.core.groups.index import _tell, indexed
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.names import behind
 from rq_dlq.core.steps.driving import beside
-from rq_dlq.core.steps.step import Batch, R, Steps, chunks
+from rq_dlq.core.steps.step import Pipeline, R, Steps, chunks
 from rq_dlq.values.fingerprint import PLACE
 from rq_dlq.values.later import upgrade
 from rq_dlq.values.state import NEW, read_state
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.steps.call import Place
-    from rq_dlq.values.message import Received, Row
+    from rq_dlq.values.message import MessageRow, Received
     from rq_dlq.values.wanted import Wanted
 
 T = TypeVar("T")
@@ -138,7 +138,7 @@ def _of_one(queue: QueueState[Any], choice: Choice, wanted: Wanted, only: Sequen
             page = (yield from following(reading)) if left != 0 else None
 
 
-def _taken(page: Found, choice: Choice, now: int) -> Sequence[Row]:
+def _taken(page: Found, choice: Choice, now: int) -> Sequence[MessageRow]:
     """The messages of a page that this version can read and that meet all conditions."""
     page = replace(page, rows=_readable(page.rows, page.queue.name))
     if (made := choice.cutoffs.get(page.queue.keys.family)) is not None:
@@ -149,7 +149,7 @@ def _taken(page: Found, choice: Choice, now: int) -> Sequence[Row]:
     return [row for row, message in pairs if choice.takes(message, now, page.queue.masks)]
 
 
-def _readable(rows: Sequence[Row], name: str) -> Sequence[Row]:
+def _readable(rows: Sequence[MessageRow], name: str) -> Sequence[MessageRow]:
     """The messages that this version can read; the number of the others is logged."""
     versions = [row.version_needed for row in rows]
     if not any(versions):
@@ -167,7 +167,7 @@ def _first_of_several(
     Only the states of all are read, then the wanted parts of the first.
     """
     whole = wanted | STATE != STATE
-    first: list[tuple[int, int, Row]] = []
+    first: list[tuple[int, int, MessageRow]] = []
     sources: list[tuple[QueueState[Any], Place]] = []
     for queue, part in parts:
         reading = _of_one(queue, part, STATE, only)
@@ -209,7 +209,7 @@ def _is_one_group(queue: QueueName, choice: Choice) -> bool:
 
 def _is_whole(queue: QueueName) -> Steps[bool]:
     """Whether the index of groups has every dead letter."""
-    dead, grouped = yield Batch(group_calls.sizes(queue.keys))
+    dead, grouped = yield Pipeline(group_calls.sizes(queue.keys))
     if dead != grouped:
         _tell(queue.keys)
     return bool(dead == grouped)

@@ -12,7 +12,7 @@ from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.pages.calls import END, START, Position
 from rq_dlq.core.pages.ranges import Range, leases, pages, pages_of
 from rq_dlq.core.steps.driving import as_it_is, drive
-from rq_dlq.core.steps.step import CHUNK, Batch, Step, Steps, chunks
+from rq_dlq.core.steps.step import CHUNK, Pipeline, Step, Steps, chunks
 from rq_dlq.values.message import DeadLetter, Received
 from rq_dlq.values.wanted import HEAD, STATE
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.pages.calls import Index, Page
     from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.steps.call import Command, Place
-    from rq_dlq.values.message import Row
+    from rq_dlq.values.message import MessageRow
     from rq_dlq.values.wanted import Wanted
 
 LISTS = 50  # claims whose lists of ids are read in one round trip: about 1 MB
@@ -36,7 +36,7 @@ class Found:
 
     queue: QueueState[Any]
     place: Place
-    rows: Sequence[Row]
+    rows: Sequence[MessageRow]
 
     @property
     def ids(self) -> list[str]:
@@ -75,7 +75,7 @@ def at(queue: QueueState[Any], place: Place, choice: Choice, now: int, wanted: W
 
 def _named(queue: QueueState[Any], place: Place, choice: Choice, wanted: Wanted) -> Reading:
     """The messages of a choice with ids, in the order of the place, not of the ids."""
-    rows: list[Row] = []
+    rows: list[MessageRow] = []
     ids = list(dict.fromkeys(choice.ids or ()))
     reading = these(queue, place, ids, wanted | HEAD | STATE)
     while page := (yield from following(reading)):
@@ -96,7 +96,7 @@ def _leased(queue: QueueState[Any], wanted: Wanted) -> Reading:
     tokens = yield from leases(queue.keys)
     seen: set[str] = set()  # a claim lists the messages that it was given; another claim may hold one by now
     for some in chunks(tokens, LISTS):
-        lists = yield Batch([batch_calls.given_ids(queue.keys, token) for token in some])
+        lists = yield Pipeline([batch_calls.given_ids(queue.keys, token) for token in some])
         given = [message_id for ids in lists for message_id in ids if message_id not in seen]
         seen.update(given)
         yield from these(queue, "leased", list(dict.fromkeys(given)), wanted)

@@ -11,7 +11,7 @@ from rq_dlq.values.failure import LAPSE
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
-    from rq_dlq.values.message import Row
+    from rq_dlq.values.message import MessageRow
 
 Suspects: TypeAlias = Literal["all", "alone", "none"]
 """How a claim treats suspects, messages whose lease expired before. Manual claims take all. A worker's claim
@@ -39,7 +39,7 @@ class Claimed(NamedTuple):  # a tuple is made faster than a frozen dataclass
     now: int
     wait: int | Word
     messages: int
-    rows: Sequence[Row] = ()
+    rows: Sequence[MessageRow] = ()
     size: int = 0
     gathered: bool = False
 

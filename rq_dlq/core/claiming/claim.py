@@ -48,7 +48,7 @@ from rq_dlq.values.visible import visible_line
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.values.leased import Leased
-    from rq_dlq.values.message import Row
+    from rq_dlq.values.message import MessageRow
     from rq_dlq.values.settlement import Settlement
 
 logger = logging.getLogger("rq_dlq")
@@ -58,7 +58,7 @@ MOST_ROUNDS = 1_000  # claims that are repeated immediately, so that none contin
 C = TypeVar("C")
 C_co = TypeVar("C_co", covariant=True)
 D = TypeVar("D", bound="Leased[Any]")
-Make: TypeAlias = "Callable[[Sequence[Row], Lease[Any]], list[D]]"
+Make: TypeAlias = "Callable[[Sequence[MessageRow], Lease[Any]], list[D]]"
 """Makes the deliveries of a claim, from its rows and its lease."""
 Undecodable: TypeAlias = "Callable[[D, Settlement, UnprocessableMessage], None]"
 """Receives a delivery whose body does not decode, how it was settled, and the error."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.core.steps.step import Steps
-    from rq_dlq.values.message import Row
+    from rq_dlq.values.message import MessageRow
 
 logger = logging.getLogger("rq_dlq")
 
@@ -56,7 +56,7 @@ def give_back(queue: QueueState[Any]) -> Steps[None]:
                 raise
 
 
-def _taken(queue: QueueState[Any], token: str) -> Steps[Sequence[Row]]:
+def _taken(queue: QueueState[Any], token: str) -> Steps[Sequence[MessageRow]]:
     """The messages that a claim took. If none, the claim may be unread in a connection that was closed since.
 
     Redis reads connections in any order, but has read all earlier requests when its reply is here.

@@ -29,7 +29,7 @@ from rq_dlq.core.queues.names import LOOKED_AT, shown
 from rq_dlq.core.queues.queue import forget
 from rq_dlq.core.queues.registry import in_use
 from rq_dlq.core.settling.settle import release
-from rq_dlq.core.steps.step import MAX_BLOCK, Batch, Steps, Wait, chunks
+from rq_dlq.core.steps.step import MAX_BLOCK, Pipeline, Steps, Wait, chunks
 from rq_dlq.errors import BrokerRefused, MissingRights
 from rq_dlq.values.names import Address
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rq_dlq.core.queues.queue import QueueState
-    from rq_dlq.core.queues.view_state import Seen
+    from rq_dlq.core.queues.view_state import SeenMembers
     from rq_dlq.values.leased import Leased
 
 D = TypeVar("D", bound="Leased[Any]")
@@ -225,7 +225,7 @@ def _look_at(queue: QueueState[Any], addresses: Sequence[Address], now: int) -> 
     while groups:
         group = groups.popleft()
         try:
-            replies: list[float | None] = yield Batch(
+            replies: list[float | None] = yield Pipeline(
                 [
                     queue_calls.first_score(member.keys, index)
                     for member in map(queue.member, group)
@@ -248,7 +248,7 @@ def _look_at(queue: QueueState[Any], addresses: Sequence[Address], now: int) -> 
     return refused
 
 
-def _note(seen: Seen, address: Address, oldest: float | None) -> None:
+def _note(seen: SeenMembers, address: Address, oldest: float | None) -> None:
     """Note when the oldest dead letter of a member died; None: it has none."""
     if oldest is None:
         seen.oldest.pop(address, None)
@@ -271,7 +271,7 @@ def _shares(queue: QueueState[Any], count: int) -> Steps[list[MemberShare]]:
             continue
         limit = min(count, TIMES // len(some))
         reads = [page_calls.times(queue.member(address).keys, address.part, limit) for address, _ in some]
-        found: list[list[float]] = yield Batch(reads)
+        found: list[list[float]] = yield Pipeline(reads)
         ends = [times[-1] for times in found if len(times) == limit]
         until = min([*ends, *(time for _, time in more)], default=inf)  # not all later ones were read
         rows: list[tuple[float, int]] = []

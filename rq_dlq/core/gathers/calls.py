@@ -46,7 +46,7 @@ class CancelledGather(NamedTuple):
         return self.cancelled > 0
 
 
-class Row(NamedTuple):
+class GatherRow(NamedTuple):
     """A child of a gather, or a part of it that has not come yet.
 
     Attributes:
@@ -210,10 +210,10 @@ def number_of(keys: QueueKeys, gather: str) -> Command[float | None]:
     )
 
 
-def rows(keys: QueueKeys, gather: str, number: float) -> Command[list[Row]]:
+def rows(keys: QueueKeys, gather: str, number: float) -> Command[list[GatherRow]]:
     """The rows of a gather, or of a part; those that have not ended, or not come, first."""
 
-    def read(reply: Any) -> list[Row]:
+    def read(reply: Any) -> list[GatherRow]:
         return [_row(member[len(gather) + 1 :], score) for member, score in _scored(reply)]
 
     first = int(number)
@@ -230,10 +230,10 @@ def _scored(reply: Any) -> list[tuple[str, float]]:
     return [(member.decode(), score) for member, score in zip(cells[::2], scores, strict=True)]
 
 
-def _row(name: str, score: float) -> Row:
+def _row(name: str, score: float) -> GatherRow:
     place = score % 1 * _PARTS
     end = int(place) - 2  # 1 is open
-    return Row(name, ENDS[end] if end >= 0 else None, place % 1 > 0)
+    return GatherRow(name, ENDS[end] if end >= 0 else None, place % 1 > 0)
 
 
 def _both(keys: QueueKeys, target: QueueKeys, others: Any) -> _keys.MoreKeys:

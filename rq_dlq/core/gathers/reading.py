@@ -12,7 +12,7 @@ from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.results import calls as result_calls
 from rq_dlq.core.results.results import value_of
-from rq_dlq.core.steps.step import CHUNK, Batch, chunks
+from rq_dlq.core.steps.step import CHUNK, Pipeline, chunks
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.failure import moment
 from rq_dlq.values.gathered import GatheredChild, GatherStatus
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.gathered import ChildEnd
     from rq_dlq.values.leased import Leased
-    from rq_dlq.values.message import Row
+    from rq_dlq.values.message import MessageRow
 
 _STATE = Wanted("head", state=True, history=False)
 OLDEST = 5  # open children that are named
@@ -104,7 +104,7 @@ def _part(keys: QueueKeys, gather: str) -> Steps[list[Child]]:
     number: float | None = yield calls.number_of(keys, gather)
     if number is None:
         return []
-    found: list[calls.Row] = yield calls.rows(keys, gather, number)
+    found: list[calls.GatherRow] = yield calls.rows(keys, gather, number)
     return [Child(keys.family, row.name, row.end, row.asked) for row in found]
 
 
@@ -131,13 +131,13 @@ def statuses_of(keys: QueueKeys, most: int | None = None) -> Steps[list[GatherSt
 def status_of(keys: QueueKeys, message_id: str) -> Steps[GatherStatus | None]:
     """A gather; None: the queue has no such one, or its `then` is gone."""
     number, children = yield from _read(keys, message_id)
-    there, scheduled = yield Batch(
+    there, scheduled = yield Pipeline(
         [
             page_calls.browse(keys, ids=[message_id], place=place, wanted=_STATE)
             for place in (None, "scheduled")
         ]
     )
-    rows: Sequence[Row] = there.rows()
+    rows: Sequence[MessageRow] = there.rows()
     if number is None or not rows:
         return None
     state = read_state(rows[0].state)
@@ -162,7 +162,7 @@ def children_of(keys: QueueKeys, message_id: str) -> Steps[list[Child]]:
     return sorted(children, key=lambda child: child.end is not None)
 
 
-def said_of(keys: QueueKeys, row: Row) -> Steps[str]:
+def said_of(keys: QueueKeys, row: MessageRow) -> Steps[str]:
     """The gather of a message, as a part of a sentence; empty: it has none."""
     gather = gather_of(row.state)
     if gather is None:

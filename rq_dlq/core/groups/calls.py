@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rq_dlq.core.pages.calls import END, Position
 from rq_dlq.core.steps.call import Call, Command
 from rq_dlq.core.steps.replies import Word, one_of
-from rq_dlq.values.message import Row
+from rq_dlq.values.message import MessageRow
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
@@ -38,7 +38,7 @@ class Group:
     day: int
     cleared: int | None
     muted: tuple[int, int] | None
-    newest: Sequence[Row]
+    newest: Sequence[MessageRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def _read_group(reply: Any) -> Group:
     name, count, first, last, hour, day, when, newest, muted = reply
     cells = iter(newest)
     rows = [
-        Row(message_id.decode(), b"", state, line)
+        MessageRow(message_id.decode(), b"", state, line)
         for message_id, state, line in zip(cells, cells, cells, strict=True)
     ]
     return Group(

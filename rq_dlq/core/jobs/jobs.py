@@ -21,7 +21,7 @@ from rq_dlq.core.opening import open_again, open_live
 from rq_dlq.core.queues.registry import enlist
 from rq_dlq.core.steps.confirm import taken_in
 from rq_dlq.core.steps.replies import ERRORS, Word
-from rq_dlq.core.steps.step import CHUNK, WINDOW, Batch, Steps, chunks
+from rq_dlq.core.steps.step import CHUNK, WINDOW, Pipeline, Steps, chunks
 from rq_dlq.errors import BrokerRefused, InvalidInput, RqDlqError, Unconfirmed
 from rq_dlq.values.durations import human
 from rq_dlq.values.names import check_id
@@ -88,7 +88,7 @@ def commit(
     if others:
         yield from _keep(keys, job, others, ttl)
         staged = job_calls.stage(keys, job, note, [msgspec.json.encode(order)])
-        yield Batch([staged, job_calls.cut(keys, job, note, 1), job_calls.keep(keys, job, note, ttl)])
+        yield Pipeline([staged, job_calls.cut(keys, job, note, 1), job_calls.keep(keys, job, note, ttl)])
         here = {note: 1, **here}
     confirm = queues[0].client.confirm
     while True:
@@ -132,7 +132,7 @@ def _keep(keys: QueueKeys, job: str, others: Mapping[str, Mapping[str, int]], tt
     for family, lengths in others.items():
         there = replace(keys, family=family)
         for chunk in chunks(list(lengths)):
-            if not all((yield Batch([job_calls.keep(there, job, attempt, ttl) for attempt in chunk]))):
+            if not all((yield Pipeline([job_calls.keep(there, job, attempt, ttl) for attempt in chunk]))):
                 raise _gone(job, family, ttl)
 
 
@@ -171,7 +171,7 @@ def _tell(keys: QueueKeys, job: str, note: str, confirm: Confirm | None = None) 
             gone.append(repr(family))
         elif why:
             raise _unconfirmed(job, why)
-    yield Batch(
+    yield Pipeline(
         [job_calls.remove(keys, job, note), job_calls.move_staged(keys, job, note, limit=1, early=True)]
     )
     what = (
@@ -216,7 +216,7 @@ def move(
     ]
     parts: list[job_calls.Moved] = [(yield calls[0])]
     if parts[0].messages == sizes[0] and len(calls) > 1:  # otherwise the messages are long, or all are moved
-        parts += yield Batch(calls[1:])
+        parts += yield Pipeline(calls[1:])
     return job_calls.Moved(*map(sum, zip(*parts, strict=True)))
 
 
@@ -224,7 +224,7 @@ def drop(keys: QueueKeys, job: str, attempts: Sequence[str]) -> Steps[int]:
     """Remove staged lists, except committed ones; how many."""
     dropped = 0
     for chunk in chunks(attempts):
-        dropped += sum((yield Batch([job_calls.drop_staged(keys, job, attempt) for attempt in chunk])))
+        dropped += sum((yield Pipeline([job_calls.drop_staged(keys, job, attempt) for attempt in chunk])))
     return dropped
 
 

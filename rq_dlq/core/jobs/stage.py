@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from rq_dlq.core.jobs import calls
-from rq_dlq.core.steps.step import CHUNK, CHUNK_BYTES, WINDOW, Batch, Steps, chunks
+from rq_dlq.core.steps.step import CHUNK, CHUNK_BYTES, WINDOW, Pipeline, Steps, chunks
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
@@ -52,7 +52,7 @@ class Stage:
             )
         for window in chunks(commands, 2 * WINDOW):
             kept = [calls.keep(self.keys, self.job, each, self.ttl) for each in (name, calls.LISTS)]
-            yield Batch([*window, *kept])
+            yield Pipeline([*window, *kept])
         self.counts[name] = length // 2
 
 

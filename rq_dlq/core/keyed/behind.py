@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rq_dlq.core.keyed import calls
-from rq_dlq.core.steps.step import Batch, Steps, chunks
+from rq_dlq.core.steps.step import Pipeline, Steps, chunks
 from rq_dlq.values.key import lane_of
 
 if TYPE_CHECKING:
@@ -46,5 +46,5 @@ def _behind(keys: QueueKeys, found: DependencyStats) -> Steps[int]:
     lanes = Counter(seat for seat in seats if seat is not None)
     behind = 0
     for part in chunks([*lanes]):
-        behind += sum((yield Batch([calls.blocked(keys, seat) for seat in part])))
+        behind += sum((yield Pipeline([calls.blocked(keys, seat) for seat in part])))
     return round(behind * max(1.0, found.waiting / len(parked)))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rq_dlq._keys import QueueKeys
-    from rq_dlq.values.message import Row
+    from rq_dlq.values.message import MessageRow
 
 BLOCKED: Final = 1 << 43  # lua/lanes.lua, BLOCKED
 BY_RATE: Final = 0.5  # lua/lanes.lua, BY_RATE
@@ -176,14 +176,14 @@ def consumer(keys: QueueKeys, token: str) -> Command[str]:
     )
 
 
-def token_of(row: Row | None) -> str:
+def token_of(row: MessageRow | None) -> str:
     """The token of the claim that holds a message; empty: none does."""
     if row is None or not row.lease_until:
         return ""
     return row.state.split(b" ")[1][1:].decode(errors="replace")  # lua/state.lua
 
 
-class Lane(msgspec.Struct):
+class LaneState(msgspec.Struct):
     """The special state of a lane (lua/lanes.lua, read); times in milliseconds."""
 
     of: Of = "key"
@@ -212,15 +212,15 @@ class Lane(msgspec.Struct):
         return self.paused is not None and (self.ends is None or self.ends > now)
 
 
-def special(keys: QueueKeys, lane: int) -> Command[Lane | None]:
+def special(keys: QueueKeys, lane: int) -> Command[LaneState | None]:
     """The special state of a lane; None: it has none."""
     return Command((b"HGET", keys["special"], lane), lambda reply: _special(reply or b""))
 
 
-def specials(keys: QueueKeys) -> Command[dict[int, Lane]]:
+def specials(keys: QueueKeys) -> Command[dict[int, LaneState]]:
     """The special states of lanes, about a thousand of them."""
 
-    def read(reply: Any) -> dict[int, Lane]:
+    def read(reply: Any) -> dict[int, LaneState]:
         cells: Any = reply[1]
         if not isinstance(cells, dict):
             cells = dict(zip(cells[::2], cells[1::2], strict=True))
@@ -230,9 +230,9 @@ def specials(keys: QueueKeys) -> Command[dict[int, Lane]]:
     return Command((b"HSCAN", keys["special"], 0, b"COUNT", MOST_SPECIAL), read)
 
 
-def _special(text: bytes) -> Lane | None:
+def _special(text: bytes) -> LaneState | None:
     try:
-        return msgspec.json.decode(text, type=Lane, strict=False)
+        return msgspec.json.decode(text, type=LaneState, strict=False)
     except NO_JSON:
         return None
 

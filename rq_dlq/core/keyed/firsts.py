@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rq_dlq.core.keyed.keyed import said
 from rq_dlq.core.pages import calls as page_calls
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 from rq_dlq.values.message import Received
 from rq_dlq.values.visible import visible_line
 from rq_dlq.values.wanted import RECORD, STATE
@@ -27,7 +27,7 @@ SAMPLE: Final = 5  # messages examined in each state of a queue
 
 def first_said(keys: QueueKeys, codec: Codec[Any]) -> Steps[list[tuple[str | None, str | None]]]:
     """The key and the dependency of each of the first ready, scheduled and dead messages."""
-    pages: list[Page] = yield Batch([_first(keys, place) for place in ("ready", "scheduled", "dead")])
+    pages: list[Page] = yield Pipeline([_first(keys, place) for place in ("ready", "scheduled", "dead")])
     return [said(Received(row, codec, keys.family)) for page in pages for row in page.rows()]
 
 

@@ -15,7 +15,7 @@ from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.names import behind
 from rq_dlq.core.queues.queue import check_limit, only_live
 from rq_dlq.core.queues.who import name_of
-from rq_dlq.core.steps.step import Batch, Steps, chunks, seed
+from rq_dlq.core.steps.step import Pipeline, Steps, chunks, seed
 from rq_dlq.errors import UnprocessableMessage
 from rq_dlq.values import outage
 from rq_dlq.values import record as records
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueName, QueueState
     from rq_dlq.policy.per_key import PerKey
     from rq_dlq.values.dependency import DependencyStats
-    from rq_dlq.values.message import Row
+    from rq_dlq.values.message import MessageRow
 
 CANCELLED = "\2"  # precedes the seat of a call whose message was cancelled
 SAMPLED = 200  # blocked messages by which lanes are found
@@ -63,7 +63,7 @@ def _by_length(queue: QueueName, lanes: list[int]) -> Steps[list[int]]:
     found: list[tuple[int, int]] = []
     for part in chunks(lanes):
         reads = [read(queue.keys, lane) for lane in part for read in (calls.blocked, calls.special)]
-        replies: list[Any] = yield Batch(reads)
+        replies: list[Any] = yield Pipeline(reads)
         specials = zip(part, replies[::2], replies[1::2], strict=True)
         found += [(size, lane) for lane, size, special in specials if special is None or special.of == "key"]
     return [lane for _, lane in sorted(found, reverse=True)]
@@ -95,17 +95,17 @@ def _all(queue: QueueName) -> Steps[list[int]]:
 
 
 def _some(queue: QueueName) -> Steps[list[int]]:
-    count, size = yield Batch([calls.blocked(queue.keys), page_calls.size(queue.keys, "scheduled")])
+    count, size = yield Pipeline([calls.blocked(queue.keys), page_calls.size(queue.keys, "scheduled")])
     drawn = random.Random(seed())  # noqa: S311 - a sample, guards nothing
     ranks = sorted(drawn.sample(range(max(0, size - count), size), min(SAMPLED, count, size)))
     reads = [calls.lane_at(queue.keys, rank) for rank in ranks]
-    lanes: list[int | None] = (yield Batch(reads)) if reads else []
+    lanes: list[int | None] = (yield Pipeline(reads)) if reads else []
     return [lane for lane in dict.fromkeys(lanes) if lane is not None]
 
 
 def _of_lane(queue: QueueState[Any], lane: int, key: str | None) -> Steps[KeyStats]:
     reads = (calls.blocked, calls.seats, calls.head, calls.holders, calls.slot, calls.special)
-    blocked, seats, head, holding, slot, special, rule = yield Batch(
+    blocked, seats, head, holding, slot, special, rule = yield Pipeline(
         [*(read(queue.keys, lane) for read in reads), calls.rule(queue.keys)]
     )
     cancelled = dict(_call_of(member) for member in holding if member.startswith(CANCELLED))
@@ -115,7 +115,7 @@ def _of_lane(queue: QueueState[Any], lane: int, key: str | None) -> Steps[KeySta
     rows = {row.id: row for row in (page.rows() if page else [])}
     tokens = {message_id: calls.token_of(rows.get(message_id)) for message_id in holding} | cancelled
     asked = [calls.consumer(queue.keys, token) for token in tokens.values() if token]
-    names = iter((yield Batch(asked)) if asked else [])
+    names = iter((yield Pipeline(asked)) if asked else [])
     held_by = tuple((message_id, _name(next(names)) if token else "") for message_id, token in tokens.items())
     for row in rows.values() if key is None else ():
         key = _key_of(queue, row) or key
@@ -143,7 +143,7 @@ def _name(text: str) -> str:
         return ""
 
 
-def _key_of(queue: QueueState[Any], row: Row) -> str | None:
+def _key_of(queue: QueueState[Any], row: MessageRow) -> str | None:
     return said(Received(row, queue.codec, queue.name))[0]
 
 
@@ -155,7 +155,7 @@ def said(message: Received[Any]) -> tuple[str | None, str | None]:
         return None, None
 
 
-def why_blocked(queue: QueueState[Any], row: Row, now: int) -> Steps[tuple[str, str]]:
+def why_blocked(queue: QueueState[Any], row: MessageRow, now: int) -> Steps[tuple[str, str]]:
     """Why a message is blocked at a time (milliseconds), and what happens next; empty: it is not blocked."""
     message = Received(row, queue.codec, queue.name)
     key, dependency = said(message)
@@ -186,7 +186,7 @@ def held_up(queue: QueueState[Any], now: int, patience: int) -> Steps[list[str]]
     said: list[str] = []
     lanes = yield from _some(queue)
     for lane in (yield from _by_length(queue, lanes))[:LOOKED_AT]:
-        blocked, head = yield Batch([calls.blocked(queue.keys, lane), calls.head(queue.keys, lane)])
+        blocked, head = yield Pipeline([calls.blocked(queue.keys, lane), calls.head(queue.keys, lane)])
         page: Page | None = (yield page_calls.browse(queue.keys, ids=[head])) if head else None
         for row in page.rows() if page else []:
             message = Received(row, queue.codec, queue.name)
@@ -210,7 +210,7 @@ def _behind(queue: QueueState[Any], place: bytes, key: str, due_at: int, now: in
     """What is in front of a row in the lane of its key, and what follows; empty: it does not wait there."""
     keys, lane = queue.keys, lane_of(key)
     reads = (calls.place_in_lane(keys, place), calls.rank(keys, place), calls.before(keys, lane))
-    score, rank, before, rule = yield Batch([*reads, calls.rule(keys)])
+    score, rank, before, rule = yield Pipeline([*reads, calls.rule(keys)])
     if score is None:
         return "", ""
     found: KeyStats = yield from _of_lane(queue, lane, key)

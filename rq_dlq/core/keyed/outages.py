@@ -10,14 +10,14 @@ import msgspec
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.keyed import calls
 from rq_dlq.core.keyed.behind import with_behind
-from rq_dlq.core.keyed.calls import Lane
+from rq_dlq.core.keyed.calls import LaneState
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.each import UnreachableQueue, each_queue
 from rq_dlq.core.queues.names import behind
 from rq_dlq.core.queues.queue import only_live
 from rq_dlq.core.queues.who import name_of
-from rq_dlq.core.steps.step import Batch, Steps
+from rq_dlq.core.steps.step import Pipeline, Steps
 from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.dependency import DependencyStats, Hanging
 from rq_dlq.values.failure import Cause, moment
@@ -51,11 +51,11 @@ def read(queue: QueueState[Any], name: str) -> Steps[tuple[datetime, DependencyS
 def _read(queue: QueueName, name: str) -> Steps[tuple[datetime, DependencyStats]]:
     only_live(queue, "look for dependencies of")
     number = lane_of(name, "dependency")
-    lane: Lane | None
-    lane, (now, counts) = yield Batch(
+    lane: LaneState | None
+    lane, (now, counts) = yield Pipeline(
         [calls.special(queue.keys, number), queue_calls.stats(queue.keys, queue.name)]
     )
-    (found,) = yield from _of(queue.keys, {number: lane or Lane("dependency", name)}, now)
+    (found,) = yield from _of(queue.keys, {number: lane or LaneState("dependency", name)}, now)
     return moment(now), (yield from with_behind(queue.keys, [found], counts.blocked))[0]
 
 
@@ -73,7 +73,7 @@ def everywhere(namespace: str) -> Steps[list[DependencyStats | UnreachableQueue]
 
     def read(names: Sequence[str]) -> Steps[list[DependencyStats | UnreachableQueue]]:
         keys = [QueueKeys(namespace, name) for name in names]
-        found: list[dict[int, Lane]] = yield Batch([calls.specials(one) for one in keys])
+        found: list[dict[int, LaneState]] = yield Pipeline([calls.specials(one) for one in keys])
         stats: list[DependencyStats | UnreachableQueue] = []
         for one, lanes in zip(keys, found, strict=True):
             if lanes:
@@ -84,13 +84,13 @@ def everywhere(namespace: str) -> Steps[list[DependencyStats | UnreachableQueue]
     return (yield from each_queue(families, read)) if families else []
 
 
-def of_lanes(keys: QueueKeys, lanes: Mapping[int, Lane], now: int) -> Steps[list[DependencyStats]]:
+def of_lanes(keys: QueueKeys, lanes: Mapping[int, LaneState], now: int) -> Steps[list[DependencyStats]]:
     """The dependencies among the lanes with a special state."""
     known = {number: lane for number, lane in lanes.items() if lane.of == "dependency"}
     return (yield from _of(keys, known, now)) if known else []
 
 
-def _of(keys: QueueKeys, lanes: Mapping[int, Lane], now: int) -> Steps[list[DependencyStats]]:
+def _of(keys: QueueKeys, lanes: Mapping[int, LaneState], now: int) -> Steps[list[DependencyStats]]:
     reads = [
         read
         for number in lanes
@@ -99,7 +99,7 @@ def _of(keys: QueueKeys, lanes: Mapping[int, Lane], now: int) -> Steps[list[Depe
             calls.oldest(keys, number, tried=False), calls.oldest(keys, number, tried=True),
         )
     ]  # fmt: skip
-    replies: list[Any] = yield Batch(reads)
+    replies: list[Any] = yield Pipeline(reads)
     found: list[DependencyStats] = []
     for n, lane in enumerate(lanes.values()):
         waiting, out, hanging, *births = replies[5 * n : 5 * n + 5]
@@ -115,7 +115,9 @@ def _hangs(keys: QueueKeys, ids: Sequence[str], since: int) -> Steps[tuple[Hangi
     """Who holds these messages."""
     page: Page = yield page_calls.browse(keys, ids=ids)
     held = {row.id: token for row in page.rows() if (token := calls.token_of(row))}
-    names: list[str] = (yield Batch([calls.consumer(keys, token) for token in held.values()])) if held else []
+    names: list[str] = (
+        (yield Pipeline([calls.consumer(keys, token) for token in held.values()])) if held else []
+    )
     return tuple(Hanging(one, name_of(by), moment(since)) for one, by in zip(held, names, strict=True))
 
 
@@ -125,21 +127,21 @@ def _end(until: datetime | None) -> str:
 
 def paused_keys(queue: QueueName, now: int) -> Steps[list[str]]:
     """The keys that are paused, and until when, in words."""
-    lanes: dict[int, Lane] = yield calls.specials(queue.keys)
+    lanes: dict[int, LaneState] = yield calls.specials(queue.keys)
     keys = [lane for lane in lanes.values() if lane.of == "key" and lane.is_paused(now)]
     return [f"key {lane.name}: paused {_end(lane.until)}" for lane in keys]
 
 
 def paused_key(queue: QueueName, key: str) -> Steps[str]:
     """Until when a key is paused, in words; empty: it is not."""
-    lane: Lane | None = yield calls.special(queue.keys, lane_of(key))
+    lane: LaneState | None = yield calls.special(queue.keys, lane_of(key))
     if lane is None or lane.paused is None:
         return ""
     now, _ = yield queue_calls.stats(queue.keys, queue.name)
     return _end(lane.until) if lane.is_paused(now) else ""
 
 
-def _stats(family: str, lane: Lane, waiting: int, now: int, *, is_tested: bool) -> DependencyStats:
+def _stats(family: str, lane: LaneState, waiting: int, now: int, *, is_tested: bool) -> DependencyStats:
     paused = lane.is_paused(now)
     begins = [at for at in (lane.open, lane.paused if paused else None) if at is not None]
     probe = (lane.probe or lane.due) if lane.open is not None and not paused else None
@@ -169,7 +171,7 @@ def _text_of(error: str) -> str:
         return ""
 
 
-def _condition(lane: Lane, now: int, *, is_tested: bool) -> Condition:
+def _condition(lane: LaneState, now: int, *, is_tested: bool) -> Condition:
     if lane.is_paused(now):
         return "paused"
     if lane.open is not None:

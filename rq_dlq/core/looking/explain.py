@@ -20,7 +20,7 @@ from rq_dlq.core.queues.names import behind
 from rq_dlq.core.results import calls as result_calls
 from rq_dlq.core.results.calls import Meant, ResultEnd
 from rq_dlq.core.steps.driving import unrepeated
-from rq_dlq.core.steps.step import Batch, NodeUnavailable
+from rq_dlq.core.steps.step import NodeUnavailable, Pipeline
 from rq_dlq.errors import BrokerRefused, UnprocessableMessage
 from rq_dlq.values.durations import human
 from rq_dlq.values.failure import FAILURES, last_failure, moment
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.policy import QueueSettings
     from rq_dlq.values.counts import QueueStats
-    from rq_dlq.values.message import Row
+    from rq_dlq.values.message import MessageRow
     from rq_dlq.values.state import PassedOn
 
 Whereabouts = Literal["ready", "scheduled", "leased", "dead", "expired", "orphaned", "gone", "unknown"]
@@ -130,13 +130,13 @@ def _explain(message_id: str, meant: Meant, members: Sequence[QueueState[Any]]) 
     return Explanation(message_id, "unknown", NO_TRACE, "nothing", None, None, meant.birth or None)
 
 
-def _present(queue: QueueState[Any], page: Page, row: Row) -> Steps[Explanation]:
+def _present(queue: QueueState[Any], page: Page, row: MessageRow) -> Steps[Explanation]:
     """Explain a message that the queue has."""
     message: Received[Any] = Received(row, queue.codec, queue.keys.family)
     if (yield from _is_orphaned(queue.keys, page, row)):
         return Explanation(row.id, "orphaned", LOST, MEND, None, message)
     settings = yield from explain_policy(queue.keys, queue.naming)
-    (now, counts), cancelled = yield Batch(
+    (now, counts), cancelled = yield Pipeline(
         [queue_calls.stats(queue.keys, queue.name), keyed_calls.cancelled_calls(queue.keys)]
     )
     why, after = yield from why_blocked(queue, row, now)
@@ -156,7 +156,7 @@ def _ended(keys: QueueKeys, meant: Meant) -> Steps[tuple[ResultEnd | None, int]]
     result, from the newest part of the outcome history, or from the ids of acked messages (`dedup_window`),
     which have no births, but an ack is later than its send.
     """
-    (result,), acked, events, until, (now, _) = yield Batch(
+    (result,), acked, events, until, (now, _) = yield Pipeline(
         [
             result_calls.result(keys, [meant]),
             calls.acked_at(keys, meant.id),
@@ -177,18 +177,18 @@ def _ended(keys: QueueKeys, meant: Meant) -> Steps[tuple[ResultEnd | None, int]]
     return None, known
 
 
-def _is_orphaned(keys: QueueKeys, page: Page, row: Row) -> Steps[bool]:
+def _is_orphaned(keys: QueueKeys, page: Page, row: MessageRow) -> Steps[bool]:
     """Whether a message that was read is in no place, and has not changed in the meantime."""
     if row.lease_until:
         return False
-    found: list[Page] = yield Batch(
+    found: list[Page] = yield Pipeline(
         [page_calls.browse(keys, ids=[row.id], place=place, wanted=STATE) for place in _PLACES]
     )
     *indexed, now = found
     return not any(there.ids for there in indexed) and (now.ids, now.states) == (page.ids, page.states)
 
 
-def _rest(queue: QueueState[Any], row: Row, passed_on: PassedOn) -> Steps[str]:
+def _rest(queue: QueueState[Any], row: MessageRow, passed_on: PassedOn) -> Steps[str]:
     """The end of the rest of a message that was passed on: which live worker may take it, or when it dies."""
     message = Received(row, queue.codec, queue.keys.family)
     try:
@@ -204,7 +204,7 @@ def _rest(queue: QueueState[Any], row: Row, passed_on: PassedOn) -> Steps[str]:
     return f"; no live worker accepts it: unless one starts, it dies at the next try after {until}"
 
 
-def _uncharged(queue: QueueName, row: Row) -> Steps[str]:
+def _uncharged(queue: QueueName, row: MessageRow) -> Steps[str]:
     """How often a message failed in a row without a charge, and who holds the ids that refuse its ack."""
     times, failure = uncharged_of(row.state), last_failure(row.history)
     if not times or failure is None or row.lease_until:
@@ -214,7 +214,13 @@ def _uncharged(queue: QueueName, row: Row) -> Steps[str]:
 
 
 def _explained(
-    queue: QueueState[Any], row: Row, settings: QueueSettings, now: int, counts: QueueStats, *, rest: str
+    queue: QueueState[Any],
+    row: MessageRow,
+    settings: QueueSettings,
+    now: int,
+    counts: QueueStats,
+    *,
+    rest: str,
 ) -> Explanation:
     message = Received(row, queue.codec, queue.keys.family)
     if row.lease_until:
@@ -267,7 +273,7 @@ def _story(message: Received[Any]) -> str:
     return f"{said} ({last.cause})" if str(last.cause) else said
 
 
-def _leased(row: Row, message: Received[Any], settings: QueueSettings, now: int) -> Explanation:
+def _leased(row: MessageRow, message: Received[Any], settings: QueueSettings, now: int) -> Explanation:
     limit = settings.redelivery.max_redeliveries
     budget = "" if limit is None else f", {max(0, limit - message.charged)} redeliveries left"
     left = human(max(0, row.lease_until - now))
@@ -286,7 +292,7 @@ def _leased(row: Row, message: Received[Any], settings: QueueSettings, now: int)
     )
 
 
-def _buried(queue: QueueState[Any], row: Row, settings: QueueSettings) -> Explanation:
+def _buried(queue: QueueState[Any], row: MessageRow, settings: QueueSettings) -> Explanation:
     letter = DeadLetter(row, queue.codec, queue.keys.family)
     place: Whereabouts = "dead" if letter.part == "dead" else "expired"
     cause = str(letter.cause)

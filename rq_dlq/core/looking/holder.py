@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.pages.calls import START
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 from rq_dlq.errors import UnprocessableMessage, UpgradeRequired
 from rq_dlq.values.masks import Masks
 from rq_dlq.values.message import Received
@@ -58,7 +58,7 @@ def holders(keys: QueueKeys, codec: Codec[Any]) -> Steps[list[Holder]]:
     found: tuple[list[str], Position | None] = yield page_calls.leases(keys, after=START, limit=CLAIMS)
     if not found[0]:
         return []
-    lists: list[list[str]] = yield Batch([batch_calls.given_ids(keys, token) for token in found[0]])
+    lists: list[list[str]] = yield Pipeline([batch_calls.given_ids(keys, token) for token in found[0]])
     ids = [one for some in lists for one in some][:HELD]
     page: Page = yield page_calls.browse(keys, place="leased", ids=ids, wanted=RECORD)
     upto: Position | None = yield page_calls.position(keys, "ready", -1)

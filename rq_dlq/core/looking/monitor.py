@@ -44,7 +44,7 @@ NONE = Point()
 EVENTS = len(Rates._fields)  # these are the first numbers of a point
 
 
-class Reading(NamedTuple):
+class OverviewReading(NamedTuple):
     """The numbers of one overview. A queue without messages and events has no point.
 
     Attributes:
@@ -80,8 +80,8 @@ class Monitor:
         self.seconds = 0.0
         self._keep = keep
         self._took = 0.0
-        self._kept: deque[Reading] = deque()
-        self._recent: deque[Reading] = deque()  # those that the rates are of
+        self._kept: deque[OverviewReading] = deque()
+        self._recent: deque[OverviewReading] = deque()  # those that the rates are of
         self._grown: dict[str, list[int]] = {}  # how often each event happened in them
 
     def add(self, now: Overview, took: float) -> None:
@@ -92,7 +92,7 @@ class Monitor:
         points = {queue.name: _point(queue.stats, grown[queue.name]) for queue in now.queues}
         points = {name: point for name, point in points.items() if point != NONE}
         points[ALL] = Point(*(sum(column) for column in zip(NONE, *points.values(), strict=True)))
-        reading = Reading(now.at.timestamp(), seconds, points)
+        reading = OverviewReading(now.at.timestamp(), seconds, points)
         self.overview, self.failure, self._took = now, None, took
         self._kept.append(reading)
         while self._kept[0].at < reading.at - self._keep:
@@ -130,7 +130,7 @@ class Monitor:
         rows = [(reading.at, *reading.numbers(queue)) for reading in self._kept]
         return [list(column) for column in zip(*rows, strict=True)]
 
-    def _count(self, reading: Reading, sign: int) -> None:
+    def _count(self, reading: OverviewReading, sign: int) -> None:
         """Let a reading count for the rates, or let it count no longer."""
         for name, point in reading.points.items():
             if any(point[:EVENTS]):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq.core.looking import calls
 from rq_dlq.core.queues.names import behind
 from rq_dlq.core.queues.queue import check_limit, only_live
-from rq_dlq.core.steps.step import Batch, Steps
+from rq_dlq.core.steps.step import Pipeline, Steps
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.durations import shown
 from rq_dlq.values.outcome import Outcome, RawOutcome, after, is_event_id, read_outcome
@@ -41,7 +41,7 @@ class Extent:
 
 def extent(keys: QueueKeys) -> Steps[Extent]:
     """The range of the outcome history."""
-    count, oldest, newest = yield Batch(
+    count, oldest, newest = yield Pipeline(
         [calls.count(keys), calls.page(keys, limit=1), calls.newest(keys, limit=1)]
     )
     return Extent(count, oldest[0][0] if oldest else None, newest[0][0] if newest else None)

@@ -18,7 +18,7 @@ from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.each import UnreachableQueue, each_queue, lost_queue
 from rq_dlq.core.redrive import calls as redrive_calls
 from rq_dlq.core.steps.driving import lost_among, unrepeated
-from rq_dlq.core.steps.step import Batch, NodeUnavailable, Steps
+from rq_dlq.core.steps.step import NodeUnavailable, Pipeline, Steps
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.cached import cached_property
 from rq_dlq.values.durations import milliseconds, shown
@@ -177,10 +177,10 @@ def overview(namespace: str, codec: Codec[Any], before: Overview | None = None) 
         nonlocal at
         found: list[QueueOverview | UnreachableQueue] = []
         families = [QueueKeys(namespace, name) for name in part]
-        counts = yield Batch([queue_calls.stats(keys, keys.family) for keys in families], apart=True)
-        jobs = yield Batch([redrive_calls.jobs(keys) for keys in families], apart=True)
-        ticks = yield Batch([queue_calls.first_score(keys, "ticks") for keys in families], apart=True)
-        lanes = yield Batch([keyed_calls.specials(keys) for keys in families], apart=True)
+        counts = yield Pipeline([queue_calls.stats(keys, keys.family) for keys in families], apart=True)
+        jobs = yield Pipeline([redrive_calls.jobs(keys) for keys in families], apart=True)
+        ticks = yield Pipeline([queue_calls.first_score(keys, "ticks") for keys in families], apart=True)
+        lanes = yield Pipeline([keyed_calls.specials(keys) for keys in families], apart=True)
         for keys, *cells in zip(families, counts, jobs, ticks, lanes, strict=True):
             known = before.by_name.get(keys.family) if before else None
             queue = lost_among(cells) or (yield from _queue(keys, codec, known, cells))
@@ -204,7 +204,7 @@ def _names(namespace: str, before: Overview | None) -> Steps[tuple[Sequence[str]
     """The names of all queues; those of the overview before, and why, if the list cannot be read now."""
     if before is None:
         return (yield queue_calls.registered(namespace)), ""
-    (names,) = yield Batch([queue_calls.registered(namespace)], apart=True)
+    (names,) = yield Pipeline([queue_calls.registered(namespace)], apart=True)
     if isinstance(names, NodeUnavailable):
         return sorted({*before.by_name, *(queue.name for queue in before.unreachable)}), str(names)
     return names, ""
@@ -235,7 +235,7 @@ def _queue(
 def _records(keys: QueueKeys, ids: Sequence[str]) -> Steps[list[Redrive]]:
     if not ids:
         return []
-    records: list[Redrive | None] = yield Batch([redrive_calls.record(keys, job) for job in ids])
+    records: list[Redrive | None] = yield Pipeline([redrive_calls.record(keys, job) for job in ids])
     return sorted((one for one in records if one), key=lambda one: one.asked.at, reverse=True)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rq_dlq.core.steps.call import Argument, Call, Command, Place
-from rq_dlq.values.message import Row
+from rq_dlq.values.message import MessageRow
 from rq_dlq.values.wanted import ALL, NOTHING, Wanted
 
 if TYPE_CHECKING:
@@ -54,12 +54,12 @@ class Page:
     looked: int = 0
     token: str | None = None
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[MessageRow]:
         """Message by message; a part that was not wanted is empty, so it must not be read."""
         parts = (self.records, self.states, self.histories, self.deadlines)
         filled = (cells or [b""] * len(self.ids) for cells in parts)
         return [
-            Row(message_id.decode(), record, state or b"", history or b"", int(float(deadline or 0)))
+            MessageRow(message_id.decode(), record, state or b"", history or b"", int(float(deadline or 0)))
             for message_id, record, state, history, deadline in zip(self.ids, *filled, strict=True)
         ]
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from rq_dlq.core.pages import calls
 from rq_dlq.core.pages.calls import Page, Position
-from rq_dlq.core.steps.step import CHANGED, Batch, Steps, chunks
+from rq_dlq.core.steps.step import CHANGED, Pipeline, Steps, chunks
 from rq_dlq.values.record import HEAD
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ Cells = list[bytes | None]
 
 def plain_pages(part: Range, *, limit: int, wanted: Wanted) -> Iterator[Steps[Page]]:
     """As `ranges.pages`, for ranges of `ready` and `scheduled` that have many pages."""
-    reader = _Reader(part, limit, wanted)
+    reader = _RangeReader(part, limit, wanted)
     while reader.after is not None:
         yield reader.page(reader.after)
 
 
-class _Reader:
+class _RangeReader:
     """Reads a range page by page.
 
     Attributes:
@@ -80,7 +80,7 @@ class _Reader:
                 for n, story in zip(told, stories, strict=True):
                     histories[n] = story
         self._rank += len(self._rows) - 1
-        last, self._rows, *found = yield Batch(
+        last, self._rows, *found = yield Pipeline(
             [
                 calls.position_of(keys, index, rows[-1]),
                 calls.rows(keys, index, self._rank, self._limit + 1),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rq_dlq.core.pages import calls
 from rq_dlq.core.pages.calls import START, Position
-from rq_dlq.core.steps.step import CHUNK, Batch, Steps
+from rq_dlq.core.steps.step import CHUNK, Pipeline, Steps
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
@@ -92,7 +92,7 @@ def _cut(stretch: Stretch, ranks: Sequence[int], high: int) -> Steps[list[Range]
     """The ranges of a stretch, cut before the rows of these ranks."""
     keys, index = stretch.keys, stretch.index
     last = -1 if stretch.until is None else high - 1
-    found: list[Position | None] = yield Batch(
+    found: list[Position | None] = yield Pipeline(
         [calls.position(keys, index, rank) for rank in [*(rank - 1 for rank in ranks), last]]
     )
     first = START if stretch.since is None else Position(stretch.since)
@@ -126,7 +126,7 @@ def pages(
         if last is None:
             found = yield scan
         else:
-            end, found = yield Batch([last, scan])
+            end, found = yield Pipeline([last, scan])
             upto, last = end and min(end, upto, key=_order), None
         if found.next is None or upto is None:
             over = True

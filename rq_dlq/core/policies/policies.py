@@ -22,7 +22,7 @@ from rq_dlq.core.queues.registry import LETTERS
 from rq_dlq.core.queues.who import note
 from rq_dlq.core.steps.driving import together
 from rq_dlq.core.steps.replies import Word
-from rq_dlq.core.steps.step import Batch, Steps, chunks
+from rq_dlq.core.steps.step import Pipeline, Steps, chunks
 from rq_dlq.errors import BrokerRefused, PolicyError, UpgradeRequired
 from rq_dlq.policy import Entry, Pattern, PolicyMap, QueueSettings
 from rq_dlq.policy.entry import marked_anew
@@ -53,10 +53,10 @@ class _Map:
     def read(self, keys: QueueKeys) -> Steps[tuple[bytes, bytes]]:
         """Read the map if it has changed, and the fields of `configured`, which are no newer than the map."""
         if self.fields is not None:
-            settings, version = yield Batch([calls.configured(keys), calls.policy_version(keys.namespace)])
+            settings, version = yield Pipeline([calls.configured(keys), calls.policy_version(keys.namespace)])
             if version == self.version:
                 return settings  # type: ignore[no-any-return]
-        settings, fields = yield Batch([calls.configured(keys), calls.policies(keys.namespace)])
+        settings, fields = yield Pipeline([calls.configured(keys), calls.policies(keys.namespace)])
         if fields != self.fields:
             self.fields, self.parsed = fields, PolicyMap.read(fields, self.parsed.naming)
         return settings  # type: ignore[no-any-return]
@@ -136,7 +136,7 @@ def _write(keys: QueueKeys, configure: Call[Word], given: Sequence[str]) -> Step
     noting = [queue_calls.add_aliases(namespace, given)] if given else []
     others = [replace(keys, family=name) for name in given]
     looks = [queue_calls.opening(other) for other in others]
-    replies = yield Batch([*noting, configure, calls.policy_version(namespace), *looks])
+    replies = yield Pipeline([*noting, configure, calls.policy_version(namespace), *looks])
     written, version, *openings = replies[len(noting) :]
     if written is Word.OLD_LANES:
         yield from renumber(keys)
@@ -220,7 +220,7 @@ def _write_entry(
     while True:
         families, fields = list[str](), dict[bytes, bytes]()
         if entry is not None or act:
-            families, fields = yield Batch([queue_calls.registered(namespace), calls.policies(namespace)])
+            families, fields = yield Pipeline([queue_calls.registered(namespace), calls.policies(namespace)])
         before = fields.get(name, b"")
         new = entry(_earlier(pattern, before)) if callable(entry) else entry
         if new is not None:
@@ -269,7 +269,7 @@ def explain_policy(keys: QueueKeys, naming: Naming, declares: Entry | None = Non
     Args:
         declares: this program's declarations that are not written yet; None: see the queue's settings.
     """
-    (declared, applied), fields, names = yield Batch(
+    (declared, applied), fields, names = yield Pipeline(
         [calls.configured(keys), calls.policies(keys.namespace), queue_calls.given_names(keys)]
     )
     settings = PolicyMap.read(fields, naming).settings(

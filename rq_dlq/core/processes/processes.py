@@ -12,7 +12,7 @@ import msgspec
 
 from rq_dlq.core.processes import calls
 from rq_dlq.core.queues import calls as queue_calls
-from rq_dlq.core.steps.step import Batch, Steps
+from rq_dlq.core.steps.step import Pipeline, Steps
 from rq_dlq.errors import BrokerRefused, MissingRights
 from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.failure import moment
@@ -126,7 +126,7 @@ def reported(namespace: str) -> Steps[list[ProcessReport]]:
 
 def _reports(namespace: str) -> Steps[list[ProcessReport]]:
     entries: Mapping[bytes, bytes]
-    now, entries = yield Batch([queue_calls.clock(), calls.processes(namespace)])
+    now, entries = yield Pipeline([queue_calls.clock(), calls.processes(namespace)])
     alive: list[ProcessReport] = []
     dead: list[bytes] = []
     for process, text in sorted(entries.items()):

@@ -10,7 +10,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq.core.queues import calls
 from rq_dlq.core.queues.each import UnreachableQueue, each_queue, lost_queue
 from rq_dlq.core.queues.names import behind
-from rq_dlq.core.steps.step import Batch, NodeUnavailable, Steps
+from rq_dlq.core.steps.step import NodeUnavailable, Pipeline, Steps
 from rq_dlq.values.counts import QueueStats
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def counts(namespace: str) -> Steps[list[QueueStats | UnreachableQueue]]:
     """Read the counts of all queues, sorted by name."""
 
     def read(part: Sequence[str]) -> Steps[list[QueueStats | UnreachableQueue]]:
-        replies = yield Batch([calls.stats(QueueKeys(namespace, name), name) for name in part], apart=True)
+        replies = yield Pipeline([calls.stats(QueueKeys(namespace, name), name) for name in part], apart=True)
         return [
             lost_queue(name, reply) if isinstance(reply, NodeUnavailable) else reply[1]
             for name, reply in zip(part, replies, strict=True)

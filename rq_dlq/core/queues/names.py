@@ -17,7 +17,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq.core.queues import calls
 from rq_dlq.core.queues.registry import in_use
 from rq_dlq.core.steps.driving import as_it_is, drive
-from rq_dlq.core.steps.step import Batch, Steps, chunks
+from rq_dlq.core.steps.step import Pipeline, Steps, chunks
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.names import Address
 
@@ -51,10 +51,10 @@ def behind(queue: QueueState[T], run: Callable[[list[QueueState[T]]], Steps[R]])
             steps = None
     if steps is None:
         return (yield from run((yield from members(queue))))
-    alone = not isinstance(first, Batch)
+    alone = not isinstance(first, Pipeline)
     asks = calls.is_alias(queue.keys.namespace, queue.name)
     try:
-        noted, *replies = yield Batch([asks, first] if alone else [asks, *first.calls])
+        noted, *replies = yield Pipeline([asks, first] if alone else [asks, *first.calls])
     except BaseException as error:  # noqa: BLE001 - the steps decide
         return (yield from drive(steps, as_it_is, error=error))
     if noted:
@@ -73,11 +73,11 @@ def members(queue: QueueState[T]) -> Steps[list[QueueState[T]]]:
         calls.opening(queue.keys),
         calls.was_sent_to(queue.keys),
     ]
-    noted, *found = yield Batch([*asks, *more] if queue.shows_letters else asks)
+    noted, *found = yield Pipeline([*asks, *more] if queue.shows_letters else asks)
     if not noted:
         _note(queue, view=False, also_letters=False)
         return [queue]
-    families, *used = found or (yield Batch(more))
+    families, *used = found or (yield Pipeline(more))
     given = yield from called(namespace, queue.name, families)
     is_queue = queue.part == "live" and (queue.name in families or any(used))
     _note(queue, view=bool(given) and not is_queue, also_letters=is_queue)
@@ -116,7 +116,7 @@ def called(namespace: str, name: str, families: Sequence[str]) -> Steps[list[Add
     """The dead-letter and expiry queues among those of these queues that have this name now."""
     found: list[Address] = []
     for part in chunks(families, LOOKED_AT):
-        given = yield Batch([calls.given_names(QueueKeys(namespace, family)) for family in part])
+        given = yield Pipeline([calls.given_names(QueueKeys(namespace, family)) for family in part])
         for family, names in zip(part, given, strict=True):
             places = zip(("dead", "expired") * 2, names, strict=False)  # the last two are aliases
             found += (Address(family, where) for where, others in places if name in others.split(" "))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from rq_dlq.core.queues.client import Client
-from rq_dlq.core.queues.view_state import Seen
+from rq_dlq.core.queues.view_state import SeenMembers
 from rq_dlq.core.steps.indeterminate import Claims, Settlements
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.counted import Counted
@@ -97,7 +97,7 @@ class QueueState(QueueName, Generic[T]):
     indeterminate_claims: Claims = field(default_factory=Claims)
     indeterminate: Settlements = field(default_factory=Settlements)
     members: dict[Address, QueueState[T]] = field(default_factory=dict[Address, "QueueState[T]"])
-    seen: Seen = field(default_factory=Seen)
+    seen: SeenMembers = field(default_factory=SeenMembers)
     viewed: bool = False
     takes: Taken = field(default_factory=dict[str, Signature])
     said: set[Of] = field(default_factory=set["Of"])
@@ -122,7 +122,7 @@ class QueueState(QueueName, Generic[T]):
                 view=False,
                 also_letters=False,
                 members={},
-                seen=Seen(),
+                seen=SeenMembers(),
                 viewed=True,
             )
         return self.members[address]
@@ -159,7 +159,7 @@ def sibling(queue: QueueState[T], part: Part) -> QueueState[T]:
         only_live(queue, "look for the dead letters of")
     return replace(
         queue, part=part, declared=None, given={}, indeterminate_claims=Claims(),
-        also_letters=False, members={}, seen=Seen(),
+        also_letters=False, members={}, seen=SeenMembers(),
     )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ import secrets
 from typing import TYPE_CHECKING, NamedTuple
 
 from rq_dlq.core.queues import calls
-from rq_dlq.core.steps.step import Batch, Steps
+from rq_dlq.core.steps.step import Pipeline, Steps
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
@@ -69,7 +69,7 @@ def enlist(keys: QueueKeys) -> Steps[Opened]:
     while True:
         own = secrets.token_hex(4) + mark
         opening: str
-        _, opening, _, noted = yield Batch(
+        _, opening, _, noted = yield Pipeline(
             [
                 calls.open_as(keys, own),
                 calls.opening(keys),
@@ -92,13 +92,13 @@ def unlist(keys: QueueKeys) -> Steps[bool]:
     """
     looks = calls.opening(keys), calls.was_sent_to(keys)
     while True:
-        if not any((yield Batch([calls.unregister(keys), *looks]))[1:]):
+        if not any((yield Pipeline([calls.unregister(keys), *looks]))[1:]):
             return True
-        if any((yield Batch([calls.register(keys), *looks]))[1:]):
+        if any((yield Pipeline([calls.register(keys), *looks]))[1:]):
             return False
 
 
 def in_use(keys: QueueKeys) -> Steps[bool]:
     """Whether a name is that of a queue: listed, open, or ever sent to."""
     looks = calls.is_registered(keys.namespace, keys.family), calls.opening(keys), calls.was_sent_to(keys)
-    return any((yield Batch(looks)))
+    return any((yield Pipeline(looks)))

@@ -28,7 +28,7 @@ class Rotation(Generic[T]):
 
 
 @dataclass
-class Seen:
+class SeenMembers:
     """The members that a client has read. It only says where to claim; the claim's script decides.
 
     Attributes:

@@ -15,7 +15,7 @@ from rq_dlq.core.redrive import calls
 from rq_dlq.core.redrive.calls import Offer
 from rq_dlq.core.redrive.redrives import LEFT, STEP, unknown
 from rq_dlq.core.steps.replies import ERRORS, Word
-from rq_dlq.core.steps.step import CHUNK_BYTES, Batch, Deadline, Steps
+from rq_dlq.core.steps.step import CHUNK_BYTES, Deadline, Pipeline, Steps
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values import record
 from rq_dlq.values.changed import MOST_REFUSALS, Refusal
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.redrive.record import Redrive
     from rq_dlq.core.redrive.terms import Terms
     from rq_dlq.core.steps.call import Call
-    from rq_dlq.values.message import Row
+    from rq_dlq.values.message import MessageRow
 
 START = -1  # no position: the verb replies the current one, and notes that its caller is active
 TOLD = 10  # seconds of edits after which the caller reports that it is active
@@ -73,7 +73,7 @@ class Editor:
         """The parts of messages that it reads."""
         return STATE | (RECORD if self._edit else HEAD)
 
-    def offer(self, row: Row) -> Offer:
+    def offer(self, row: MessageRow) -> Offer:
         """A message as it is offered; an edit that fails refuses it."""
         letter = DeadLetter(row, self._queue.codec, self._queue.keys.family)
         try:
@@ -84,7 +84,7 @@ class Editor:
             self.refuse(row.id, text)
             return Offer(row.id)
 
-    def written(self, offer: Offer, row: Row | None) -> int:
+    def written(self, offer: Offer, row: MessageRow | None) -> int:
         """Bytes of the record that an offer makes the verb write; 0: none, or a short one as it is."""
         if offer.record or not offer.seen or row is None or self.target is self._queue:
             return len(offer.record)
@@ -95,7 +95,7 @@ class Editor:
         if len(self.refusals) < MOST_REFUSALS:
             self.refusals[message_id] = Refusal(message_id, visible_line(why))  # even if it is offered again
 
-    def _edited(self, row: Row, letter: DeadLetter[Any]) -> bytes:
+    def _edited(self, row: MessageRow, letter: DeadLetter[Any]) -> bytes:
         """The record with the edited body; empty: no edit."""
         if self._edit is None:
             return b""
@@ -129,7 +129,7 @@ def drive_offered(
         )
         last: Offered
         found: Redrive | None
-        last, found = yield Batch([step, calls.record(keys, redrive.id)])
+        last, found = yield Pipeline([step, calls.record(keys, redrive.id)])
         if found is None:
             raise unknown(keys, redrive.id)
         told(found)

@@ -19,7 +19,7 @@ from rq_dlq.core.queues.names import behind
 from rq_dlq.core.queues.who import who
 from rq_dlq.core.redrive import calls
 from rq_dlq.core.steps.replies import ERRORS, Word
-from rq_dlq.core.steps.step import Batch, Deadline, Steps
+from rq_dlq.core.steps.step import Deadline, Pipeline, Steps
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.durations import shown
 from rq_dlq.values.failure import Cause
@@ -70,7 +70,7 @@ def drive(
     while True:
         last: Stepped
         found: Redrive | None
-        last, found = yield Batch([step, calls.record(keys, job)])
+        last, found = yield Pipeline([step, calls.record(keys, job)])
         if found is None:
             raise unknown(keys, job)
         if told is not None:
@@ -105,7 +105,7 @@ def steer(queue: QueueName, redrive: Redrive, verb: Steering, by: str | None = N
     user: str = yield queue_calls.whoami()
     grace = LEFT if redrive.asked.offered else GRACE
     steering = calls.steer_redrive(keys, redrive.id, verb, by=name, user=user, grace=grace)
-    did, found = yield Batch([steering, calls.record(keys, redrive.id)])
+    did, found = yield Pipeline([steering, calls.record(keys, redrive.id)])
     if found is None:
         raise unknown(keys, redrive.id)
     if not did and found.state != LEADS_TO[verb]:  # reached by a call whose reply was lost
@@ -130,7 +130,7 @@ def undo(queue: QueueName, redrive: Redrive, by: str | None = None) -> Steps[Red
     while True:
         undone: Undone
         found: Redrive | None
-        undone, found = yield Batch([call, calls.record(keys, redrive.id)])
+        undone, found = yield Pipeline([call, calls.record(keys, redrive.id)])
         if found is None:
             raise unknown(keys, redrive.id)
         if not undone.left:
@@ -147,7 +147,7 @@ def _jobs(members: Sequence[QueueName]) -> Steps[list[Redrive]]:
     for keys in {member.keys: None for member in members}:
         ids: list[str] = yield calls.jobs(keys)
         if ids:
-            records: list[Redrive | None] = yield Batch([calls.record(keys, job) for job in ids])
+            records: list[Redrive | None] = yield Pipeline([calls.record(keys, job) for job in ids])
             found += (one for one in records if one is not None)
     return sorted(found, key=lambda one: one.asked.at, reverse=True)
 
@@ -165,7 +165,7 @@ def find(queue: QueueState[Any], job: str) -> Steps[list[Redrive]]:
 
 def _find(queue: QueueName, job: str, members: Sequence[QueueName]) -> Steps[list[Redrive]]:
     places = {member.keys: None for member in members}
-    records: list[Redrive | None] = yield Batch([calls.record(keys, job) for keys in places])
+    records: list[Redrive | None] = yield Pipeline([calls.record(keys, job) for keys in places])
     found = [one for one in records if one is not None]
     if not found:
         raise unknown(queue.keys, job)

@@ -22,7 +22,7 @@ from rq_dlq.core.redrive.record import Redrive, RedriveCounts
 from rq_dlq.core.redrive.redrives import GRACE, LEFT, look, steer, unknown
 from rq_dlq.core.steps.driving import beside
 from rq_dlq.core.steps.replies import ERRORS, Word
-from rq_dlq.core.steps.step import Batch, Steps
+from rq_dlq.core.steps.step import Pipeline, Steps
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.state import deadline_of
 from rq_dlq.values.wanted import NOTHING
@@ -114,7 +114,7 @@ def _begin(
         yield from check_target(terms.to, members, "redrive dead letters to", create=terms.create)
         yield from check_reach(members, terms.to)
     places = [(one.keys, place) for one in members for place in _places(one, choice)]
-    parts = {(keys, place): _Part(keys, place, planned) for keys, place in places}
+    parts = {(keys, place): _RedriveStart(keys, place, planned) for keys, place in places}
     asks = _now_and_user(queue, [*parts.values()] if planned else ())
     whole = choice.is_all and not terms.offered and planned is None
     listing = _Listing(members, choice, {} if whole else parts, planned)
@@ -157,7 +157,7 @@ class _Listing:
         self,
         members: Sequence[QueueState[Any]],
         choice: Choice,
-        parts: Mapping[tuple[QueueKeys, str], _Part],
+        parts: Mapping[tuple[QueueKeys, str], _RedriveStart],
         planned: Planned | None,
     ) -> None:
         self._leased = LeasedCount(members, choice, PLACES)
@@ -187,10 +187,12 @@ class _Listing:
         return found, (yield from self._leased.end())
 
 
-def _now_and_user(queue: QueueName, planned: Sequence[_Part]) -> Steps[tuple[int, str, list[Redrive]]]:
+def _now_and_user(
+    queue: QueueName, planned: Sequence[_RedriveStart]
+) -> Steps[tuple[int, str, list[Redrive]]]:
     """The server's clock, the Redis user, and the redrives that have carried out the plan before."""
     asks = [calls.job_of(part.keys, part.mark) for part in planned]
-    (now, _), user, *jobs = yield Batch(
+    (now, _), user, *jobs = yield Pipeline(
         [queue_calls.stats(queue.keys, queue.name), queue_calls.whoami(), *asks]
     )
     found: list[Redrive] = []
@@ -245,7 +247,7 @@ def _places(queue: QueueName, choice: Choice) -> list[str]:
     return [place for place in choice.places_in(queue) if place in PLACES]
 
 
-class _Part:
+class _RedriveStart:
     """A redrive that is about to begin: its list of ids."""
 
     def __init__(self, keys: QueueKeys, place: str, planned: Planned | None) -> None:
@@ -262,7 +264,7 @@ class _Part:
     def add(self, ids: Sequence[str]) -> Steps[None]:
         """Add to the list."""
         self.listed += len(ids)
-        yield Batch(
+        yield Pipeline(
             [
                 calls.list_ids(self.keys, self.job, ids),
                 calls.cut(self.keys, self.job, self.listed),
@@ -282,7 +284,7 @@ class _Part:
                 self.keys, self.job, asked, listed=listed, gone=left.gone, leased=left.leased, grace=grace,
                 mark=self.mark, made=self.made, returned=self.returned,
             )  # fmt: skip
-            verdict, started = yield Batch([start, calls.record(self.keys, self.job)])
+            verdict, started = yield Pipeline([start, calls.record(self.keys, self.job)])
         first: str | None = None  # that of another client with the same plan
         if self.mark and verdict in {Word.DONE_BEFORE, Word.NOTHING}:
             first = yield calls.job_of(self.keys, self.mark)

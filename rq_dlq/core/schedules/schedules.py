@@ -26,7 +26,7 @@ from rq_dlq.core.sending.answers import past
 from rq_dlq.core.sending.ignored import warn_if_ignored
 from rq_dlq.core.sending.packing import packer
 from rq_dlq.core.steps.replies import Word
-from rq_dlq.core.steps.step import CHANGED, Batch, NodeUnavailable, Steps
+from rq_dlq.core.steps.step import CHANGED, NodeUnavailable, Pipeline, Steps
 from rq_dlq.errors import InvalidInput, InvalidMessage
 from rq_dlq.values.codec import Codec
 from rq_dlq.values.durations import human, shown
@@ -93,7 +93,7 @@ def schedule(queue: QueueState[Any], name: str, wanted: Record, by: str | None =
         yield from open_live(queue, VERB)
         if said := given_of(wanted.key, wanted.dependency):
             yield from warn_if_ignored(queue, said)
-        (now, _), before = yield Batch([calls.due(queue.keys, limit=0), calls.record_of(queue.keys, name)])
+        (now, _), before = yield Pipeline([calls.due(queue.keys, limit=0), calls.record_of(queue.keys, name)])
         if -now <= wanted.ttl < 0:
             raise past(wanted.ttl)
         record = _renewed(wanted, before, now)
@@ -171,7 +171,7 @@ def set_paused(queue: QueueName, name: str, *, paused: bool, by: str | None = No
     _check_name(name)
     act = yield from act_of("paused" if paused else "resumed", by, chosen=f"schedule {name}")
     while True:
-        (now, _), before = yield Batch([calls.due(queue.keys, limit=0), calls.record_of(queue.keys, name)])
+        (now, _), before = yield Pipeline([calls.due(queue.keys, limit=0), calls.record_of(queue.keys, name)])
         if not before:
             message = f"{queue.name!r} has no schedule {shown(name)}: `rq-dlq schedule ls` lists them"
             raise InvalidInput(message)
@@ -189,7 +189,7 @@ def read(namespace: str) -> Steps[list[Schedule]]:
     """The schedules of all queues. A queue that cannot be read is logged, and hides no other."""
 
     def read_part(part: Sequence[str]) -> Steps[list[tuple[str, Mapping[str, bytes]] | UnreachableQueue]]:
-        replies = yield Batch([calls.records(QueueKeys(namespace, name)) for name in part], apart=True)
+        replies = yield Pipeline([calls.records(QueueKeys(namespace, name)) for name in part], apart=True)
         return [
             lost_queue(name, reply) if isinstance(reply, NodeUnavailable) else (name, reply)
             for name, reply in zip(part, replies, strict=True)
@@ -216,7 +216,7 @@ def _readable(family: str, records: Mapping[str, bytes]) -> list[Schedule]:
 
 def fire_due_of(keys: QueueKeys) -> Steps[list[float]]:
     """Fire the due schedules of a queue; milliseconds until the next one, nothing: the queue has none."""
-    now, head = yield Batch([queue_calls.clock(), queue_calls.first_score(keys, "ticks")])
+    now, head = yield Pipeline([queue_calls.clock(), queue_calls.first_score(keys, "ticks")])
     if head is None:
         return []
     if head <= now:
@@ -232,11 +232,11 @@ def fire(keys: QueueKeys, limit: int) -> Steps[int]:
         if not rows:
             break
         firings = [_firing(keys, name, text, now) for name, text in rows]
-        done: list[Word] = yield Batch([call for call, _ in firings])
+        done: list[Word] = yield Pipeline([call for call, _ in firings])
         full = [row for row, word in zip(rows, done, strict=True) if word is Word.FULL]
         if full:
             firings += [_firing(keys, name, text, now, full=True) for name, text in full]
-            done += yield Batch([call for call, _ in firings[len(rows) :]])
+            done += yield Pipeline([call for call, _ in firings[len(rows) :]])
         for call, note in (firing for firing, was_done in zip(firings, done, strict=True) if was_done):
             sent += bool(call.items)
             if note:

@@ -13,12 +13,12 @@ from rq_dlq.core.steps.step import Steps, bounded
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
-    from rq_dlq.values.message import Row
+    from rq_dlq.values.message import MessageRow
 
 WHAT = "import dead letters into"
 
 
-def restore(queue: QueueState[Any], rows: Iterable[Row], by: str | None = None) -> Steps[list[str]]:
+def restore(queue: QueueState[Any], rows: Iterable[MessageRow], by: str | None = None) -> Steps[list[str]]:
     """Put these back.
 
     Args:
@@ -35,7 +35,7 @@ def restore(queue: QueueState[Any], rows: Iterable[Row], by: str | None = None) 
     return known
 
 
-def _put(queue: QueueState[Any], rows: Sequence[Row], act: str) -> Steps[list[str]]:
+def _put(queue: QueueState[Any], rows: Sequence[MessageRow], act: str) -> Steps[list[str]]:
     items = [cell for row in rows for cell in (row.id, row.record, row.state, row.history)]
     while True:
         known: list[int] | None = yield from senders.once(

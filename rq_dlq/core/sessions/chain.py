@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rq_dlq.core.sending.packing import check_sent_as_is
 from rq_dlq.core.sessions import session as sessions
-from rq_dlq.core.sessions.session import Session
+from rq_dlq.core.sessions.session import SessionState
 from rq_dlq.core.sessions.shares import check_chain
 from rq_dlq.core.settling.held import held_or_raise
 from rq_dlq.core.settling.settle import ack
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from rq_dlq.values.leased import Leased
 
 
-class Chain(Session):
+class Chain(SessionState):
     """An ack and the messages that it sends."""
 
     strict: ClassVar[bool] = True

@@ -54,7 +54,7 @@ NAMED = 5  # ids that an error names
 
 
 @dataclass
-class Session:
+class SessionState:
     """The messages that a session has claimed, and those that it will send.
 
     Attributes:
@@ -94,7 +94,7 @@ class Session:
         self.shares = ()
 
 
-def capacity_for(session: Session, count: int) -> int:
+def capacity_for(session: SessionState, count: int) -> int:
     """How many of `count` messages may be claimed: the end of a session is one call, so it has a limit.
 
     Raises:
@@ -108,7 +108,7 @@ def capacity_for(session: Session, count: int) -> int:
 
 
 def send(
-    session: Session, queue: QueueState[T], body: T, message_id: str | None, options: SendOptions
+    session: SessionState, queue: QueueState[T], body: T, message_id: str | None, options: SendOptions
 ) -> Steps[Sent]:
     """Keep a message until the end of the session; its id.
 
@@ -123,7 +123,7 @@ def send(
 
 
 def _stage(
-    session: Session, queue: QueueState[T], body: T, message_id: str | None, options: SendOptions
+    session: SessionState, queue: QueueState[T], body: T, message_id: str | None, options: SendOptions
 ) -> Steps[Sent]:
     _check_determinate(session)
     yield from open_live(queue, "send to")
@@ -139,12 +139,12 @@ def _stage(
     return Unsent(item[0])
 
 
-def _check_determinate(session: Session) -> None:
+def _check_determinate(session: SessionState) -> None:
     if session.indeterminate is not None:
         raise InvalidInput("the outcome of the last commit is unknown: commit() again or rollback() first")
 
 
-def commit(session: Session) -> Steps[int]:
+def commit(session: SessionState) -> Steps[int]:
     """Send and ack all, or nothing; how many were acked.
 
     Raises:
@@ -226,7 +226,7 @@ def _full(queue: str, length: int) -> RqDlqError:
     )
 
 
-def _finish(session: Session, ended: calls.Ended) -> Steps[None]:
+def _finish(session: SessionState, ended: calls.Ended) -> Steps[None]:
     """The remaining work when a session is committed."""
     shares, sender, queue = session.shares, session.sender, session.queue
     session.clear()
@@ -248,7 +248,7 @@ def _note_acked(queue: QueueState[Any], deliveries: Sequence[Leased[Any]]) -> No
         queue.client.observers.settled(queue.name, held, [Settlement(id, "acked") for id, _ in held])
 
 
-def _ending(session: Session, shares: Sequence[calls.Share]) -> Call[calls.Ended]:
+def _ending(session: SessionState, shares: Sequence[calls.Share]) -> Call[calls.Ended]:
     """The one call that ends the session; one that only acks also runs when memory is full."""
     if len(shares) == 1 and not session.sent:
         return calls.ack_all(shares[0].keys, shares[0].held)
@@ -256,7 +256,7 @@ def _ending(session: Session, shares: Sequence[calls.Share]) -> Call[calls.Ended
     return calls.commit(session.sender, shares, grace=GRACE, strict=session.strict)
 
 
-def rollback(session: Session, error: BaseException | str | None) -> Steps[int]:
+def rollback(session: SessionState, error: BaseException | str | None) -> Steps[int]:
     """Send nothing, and settle each delivery individually; returns how many were still held."""
     session.outgoing, session.targets, session.sent = {}, {}, 0
     held = session.held
@@ -292,7 +292,7 @@ def _give_back(
     return (yield from nack(lenient, held, error, values=values))
 
 
-def end(session: Session, error: BaseException | None) -> Steps[bool]:
+def end(session: SessionState, error: BaseException | None) -> Steps[bool]:
     """End a `with` block: commit, or roll back by its error; whether the block swallows the error."""
     if error is not None:
         yield from rollback(session, error)

@@ -22,7 +22,7 @@ from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.sessions.calls import Share, Staged
 from rq_dlq.core.sessions.shares import is_large, sizes_of
 from rq_dlq.core.steps.replies import ERRORS, Word
-from rq_dlq.core.steps.step import Batch, Steps
+from rq_dlq.core.steps.step import Pipeline, Steps
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, RqDlqError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _stage(keys: QueueKeys, job: str, group: Outgoing) -> Steps[Staged]:
     sizes, length = sizes_of(group.items), 0
     for part in cast("Iterator[Sequence[bytes]]", parts(group.items, sizes)):
         length += len(part)
-        yield Batch([
+        yield Pipeline([
             job_calls.stage(keys, job, attempt, part),
             job_calls.cut(keys, job, attempt, length),  # of a repetition
             job_calls.keep(keys, job, attempt, WAITS),

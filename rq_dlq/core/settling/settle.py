@@ -14,7 +14,7 @@ from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.settling.calls import NO_RESULTS
 from rq_dlq.core.settling.held import held_or_raise
 from rq_dlq.core.settling.outages import log_ended, log_opened, note_uncounted
-from rq_dlq.core.steps.step import CHANGED, CHUNK, CHUNK_BYTES, WINDOW, Batch, Steps, chunks, seed
+from rq_dlq.core.steps.step import CHANGED, CHUNK, CHUNK_BYTES, WINDOW, Pipeline, Steps, chunks, seed
 from rq_dlq.errors import (
     KnownId,
     Poison,
@@ -220,7 +220,7 @@ def extend(queue: QueueState[Any], deliveries: Sequence[Leased[Any]], lease: int
             settling_calls.extend(keys, [held[n] for n in numbers], lease=lease, only_later=queue.tended)
             for keys, numbers in window
         ]
-        replies = [(yield calls[0])] if len(calls) == 1 else (yield Batch(calls))
+        replies = [(yield calls[0])] if len(calls) == 1 else (yield Pipeline(calls))
         for (_, numbers), (deadline, verdicts) in zip(window, replies, strict=True):
             for n, verdict in zip(numbers, verdicts, strict=True):
                 still[n] = verdict
@@ -307,7 +307,7 @@ def _say(
     """Settle each part by its call; remember indeterminate calls for the next time."""
     calls = [queue.indeterminate.resolve(call, held) for call, held in parts]
     try:
-        replies = [(yield calls[0])] if len(calls) == 1 else (yield Batch(calls))
+        replies = [(yield calls[0])] if len(calls) == 1 else (yield Pipeline(calls))
     except BaseException as error:
         for call, held in parts:
             queue.indeterminate.note(call, held, error)

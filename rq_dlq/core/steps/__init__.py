@@ -1,11 +1,11 @@
 """How work is done: calls as values, the steps that generators yield, and the code that runs generators.
 
 A function in `core` that does something is a generator. It yields a `Call` (one run of a verb), a `Command`
-(a plain command), a `Batch` (several of these in one round trip) or a `Wait` (sleep until something is pushed
-to a key), and receives the result. `Connections.run` and `AsyncConnections.run` carry them out. So waiting
-claims, chunked sends, redrives and purges exist once, and are tested without a server. `drive` is the one
-loop that runs a generator within another; only `together`, which runs several in step, and the two `run` have
-loops of their own.
+(a plain command), a `Pipeline` (several of these in one round trip) or a `Wait` (sleep until something is
+pushed to a key), and receives the result. `Connections.run` and `AsyncConnections.run` carry them out. So
+waiting claims, chunked sends, redrives and purges exist once, and are tested without a server. `drive` is the
+one loop that runs a generator within another; only `together`, which runs several in step, and the two `run`
+have loops of their own.
 
 Of redis-py only the connections and the parser are used. Its command layer and its retries would run a call
 twice after a lost reply.

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, cast
 
-from rq_dlq.values.message import Row
+from rq_dlq.values.message import MessageRow
 
 if TYPE_CHECKING:
     from rq_dlq._keys import Keys, MoreKeys
@@ -169,10 +169,12 @@ def whole(reply: Any, length: int, *, and_each: int = 0) -> list[Any]:
     raise WrongReply
 
 
-_row_of: Callable[[tuple[Any, ...]], Row] = partial(tuple.__new__, Row)  # without Python code for each
+_row_of: Callable[[tuple[Any, ...]], MessageRow] = partial(
+    tuple.__new__, MessageRow
+)  # without Python code for each
 
 
-def read_rows(cells: Iterable[Any]) -> list[Row]:
+def read_rows(cells: Iterable[Any]) -> list[MessageRow]:
     """Messages of a claim: id, record, state and history of each, flat."""
     cells = iter(cells)
     ids = map(bytes.decode, cells)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.steps.call import Call, Command
-from rq_dlq.core.steps.step import Batch, Steps
+from rq_dlq.core.steps.step import Pipeline, Steps
 from rq_dlq.errors import BrokerRefused, Unconfirmed
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ def taken_in(
         Their results, and why they are not confirmed; empty: they are.
     """
     if confirm is None:
-        return ((yield Batch(calls)) if len(calls) > 1 else [(yield calls[0])]), ""
+        return ((yield Pipeline(calls)) if len(calls) > 1 else [(yield calls[0])]), ""
     asked = mark(keys), confirmed_by(confirm.replicas, confirm.within)
     try:
-        *results, _, there = yield Batch([*calls, *asked])
+        *results, _, there = yield Pipeline([*calls, *asked])
     except BrokerRefused as refusal:
         # Perhaps only the mark was refused, since memory is full by now. Repeat the calls, so that no message
         # is reported as refused that is in the queue: they are refused themselves, or change nothing.
-        return (yield Batch(calls)), f"the server did not ask the replicas: {refusal}"
+        return (yield Pipeline(calls)), f"the server did not ask the replicas: {refusal}"
     if there >= confirm.replicas:
         return results, ""
     return results, f"within {confirm.within} ms {there} of {confirm.replicas} had it"

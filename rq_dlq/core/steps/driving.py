@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from rq_dlq.core.steps.step import Batch, NodeUnavailable, R, Step, Steps
+from rq_dlq.core.steps.step import NodeUnavailable, Pipeline, R, Step, Steps
 
 if TYPE_CHECKING:
     from rq_dlq.core.steps.call import Call, Command
@@ -79,15 +79,15 @@ def unrepeated(steps: Steps[R]) -> Steps[R]:
 
 
 def _apart(step: Any) -> Steps[Any]:
-    is_batch = isinstance(step, Batch)
-    results = yield Batch(step.calls if is_batch else (step,), apart=True)
+    is_batch = isinstance(step, Pipeline)
+    results = yield Pipeline(step.calls if is_batch else (step,), apart=True)
     if error := lost_among(results):
         raise error
     return results if is_batch else results[0]
 
 
 def lost_among(results: Iterable[Any]) -> NodeUnavailable | None:
-    """The first error among the results of a batch whose calls are apart; None: all were carried out."""
+    """The first error among the results of a pipeline whose calls are apart; None: all were carried out."""
     return next((result for result in results if isinstance(result, NodeUnavailable)), None)
 
 
@@ -101,7 +101,7 @@ def together(several: Sequence[Steps[R]]) -> Steps[list[R]]:
     results: dict[int, R] = {}
     replies: dict[int, Any] = dict.fromkeys(range(len(several)))
     while True:
-        pending: dict[int, Call[Any] | Command[Any] | Batch] = {}
+        pending: dict[int, Call[Any] | Command[Any] | Pipeline] = {}
         for number, reply in replies.items():
             try:
                 pending[number] = several[number].send(reply)  # type: ignore[assignment]
@@ -109,10 +109,10 @@ def together(several: Sequence[Steps[R]]) -> Steps[list[R]]:
                 results[number] = stop.value
         if not pending:
             return [results[number] for number in range(len(several))]
-        parts = [step.calls if isinstance(step, Batch) else (step,) for step in pending.values()]
-        read = iter((yield Batch([call for part in parts for call in part])))
+        parts = [step.calls if isinstance(step, Pipeline) else (step,) for step in pending.values()]
+        read = iter((yield Pipeline([call for part in parts for call in part])))
         replies = {
-            number: [next(read) for _ in step.calls] if isinstance(step, Batch) else next(read)
+            number: [next(read) for _ in step.calls] if isinstance(step, Pipeline) else next(read)
             for number, step in pending.items()
         }
 

@@ -1,10 +1,10 @@
 """Steps whose first calls ride in the round trip of other steps.
 
 At one message a claim, the ack was half of the round trips. `riding` runs two generators with the first calls
-of both in one `Batch`; the ack comes first. `consume` and the workers use it. After a lost reply the batch is
-repeated as one call, and each call recognizes its repetition (I12). If the server refuses one of the two,
-both are repeated alone, so the error reaches only that one. A verb for both would repeat the work of `ack`
-and `claim`.
+of both in one `Pipeline`; the ack comes first. `consume` and the workers use it. After a lost reply the
+pipeline is repeated as one call, and each call recognizes its repetition (I12). If the server refuses one of
+the two, both are repeated alone, so the error reaches only that one. A verb for both would repeat the work of
+`ack` and `claim`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from rq_dlq.core.steps.call import Call, Command, repetition
 from rq_dlq.core.steps.driving import as_it_is, drive
-from rq_dlq.core.steps.step import Batch, Step, Steps, Wait
+from rq_dlq.core.steps.step import Pipeline, Step, Steps, Wait
 from rq_dlq.errors import BrokerRefused
 
 R = TypeVar("R")
@@ -44,7 +44,7 @@ def riding(rider: Steps[object], steps: Steps[R]) -> Steps[R]:
     riders = _calls(first)
     number = len(riders)
     try:
-        replies = yield Batch([*riders, *_calls(second)])
+        replies = yield Pipeline([*riders, *_calls(second)])
     except BrokerRefused:
         try:
             yield from _alone(rider, _repeated(first))
@@ -65,17 +65,17 @@ def riding(rider: Steps[object], steps: Steps[R]) -> Steps[R]:
     return (yield from drive(steps, as_it_is, _reply(second, replies[number:])))
 
 
-def _calls(step: Call[Any] | Command[Any] | Batch) -> Calls:
-    return step.calls if isinstance(step, Batch) else (step,)
+def _calls(step: Call[Any] | Command[Any] | Pipeline) -> Calls:
+    return step.calls if isinstance(step, Pipeline) else (step,)
 
 
 def _reply(step: Step, replies: Sequence[Any]) -> Any:
-    return replies if isinstance(step, Batch) else replies[0]
+    return replies if isinstance(step, Pipeline) else replies[0]
 
 
 def _repeated(step: Step) -> Step:
     """The same step, each of whose calls may have been done before."""
-    if isinstance(step, Batch):
+    if isinstance(step, Pipeline):
         return replace(step, calls=[repetition(c) if isinstance(c, Call) else c for c in step.calls])
     return repetition(step) if isinstance(step, Call) else step
 

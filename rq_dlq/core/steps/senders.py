@@ -9,8 +9,8 @@ on chosen messages, which therefore return exact counts. Claims and settlements 
 tokens, jobs by their names.
 
 - *A sender makes one call at a time*, and returns to its broker only when that call is known to be done. So
-  one number is enough, in whatever order and over whichever connection calls arrive. Each call of a batch has
-  its own sender.
+  one number is enough, in whatever order and over whichever connection calls arrive. Each call of a pipeline
+  has its own sender.
 - *Not a nonce for each connection.* The numbers of a connection would have to arrive in order, which
   redirections, functions that are not loaded and broken batches prevent, and a repetition leaves its
   connection. Here a call is a value with its number among its arguments, and nothing below `core` sees it.
@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from rq_dlq._keys import MoreKeys
 from rq_dlq.core.steps.call import Command, Sender
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 from rq_dlq.errors import RqDlqError
 from rq_dlq.values.forks import this_process
 
@@ -96,7 +96,7 @@ def answered(senders: Sequence[Sender]) -> Steps[None]:
     first = [_keep_briefly(sender) for sender in senders if sender.number == 1]
     if first:
         with suppress(RqDlqError):  # then it is an hour
-            yield Batch(first)
+            yield Pipeline(first)
 
 
 def _keep_briefly(sender: Sender) -> Command[int]:

@@ -1,4 +1,4 @@
-"""The steps that a generator yields: a call, a batch of calls, a wait."""
+"""The steps that a generator yields: a call, a pipeline of calls, a wait."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_BLOCK = 1_000  # milliseconds that a waiting client sleeps at most before it
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class Pipeline:
     """Calls of one round trip; the generator is sent their results in order.
 
     Attributes:
@@ -69,7 +69,7 @@ class Deadline:
         return Wait(key, int(max(1, min(milliseconds, MAX_BLOCK, left))))
 
 
-Step: TypeAlias = Call[Any] | Command[Any] | Batch | Wait
+Step: TypeAlias = Call[Any] | Command[Any] | Pipeline | Wait
 Steps: TypeAlias = Generator[Step, Any, R]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.schedules import calls as schedule_calls
-from rq_dlq.core.steps.step import Batch, Steps
+from rq_dlq.core.steps.step import Pipeline, Steps
 from rq_dlq.core.upkeep.upkeep import DONE, ROLES, SEVERAL, STEP, call, step
 from rq_dlq.core.upkeep.watched import MaintainedQueue
 
@@ -37,7 +37,7 @@ def _pass(queue: MaintainedQueue, done: dict[str, int]) -> Steps[bool]:
     while any((found := (yield from _step_each(queue, busy))).values()):
         for name, count in found.items():
             done[name] += count
-        _, *looks = yield Batch(queue.looks)
+        _, *looks = yield Pipeline(queue.looks)
         due, _ = queue.due([began, *looks])
         busy = [name for name in busy if found[name] and (name in due or name in GOES_ON)]
         if not busy:
@@ -48,7 +48,7 @@ def _pass(queue: MaintainedQueue, done: dict[str, int]) -> Steps[bool]:
 def _step_each(queue: MaintainedQueue, names: list[str]) -> Steps[dict[str, int]]:
     limit = STEP // len(names)
     alike = [name for name in names if name not in SEVERAL]
-    counts = yield Batch([call(name, queue.keys, queue.policy, limit) for name in alike])
+    counts = yield Pipeline([call(name, queue.keys, queue.policy, limit) for name in alike])
     found = dict(zip(alike, counts, strict=True))
     for name in names:
         if name in SEVERAL:

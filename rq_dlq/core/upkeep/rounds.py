@@ -19,7 +19,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.schedules.schedules import fire_due_of
 from rq_dlq.core.steps.driving import lost_among, unrepeated
-from rq_dlq.core.steps.step import CHANGED, Batch, NodeUnavailable, Steps, chunks
+from rq_dlq.core.steps.step import CHANGED, NodeUnavailable, Pipeline, Steps, chunks
 from rq_dlq.core.upkeep.upkeep import (
     SEVERAL,
     STEP,
@@ -52,7 +52,7 @@ class MaintainedNamespace:
 
     def find(self) -> Steps[None]:
         """Read which queues there are."""
-        (families,) = yield Batch([queue_calls.registered(self.namespace)], apart=True)
+        (families,) = yield Pipeline([queue_calls.registered(self.namespace)], apart=True)
         if isinstance(families, NodeUnavailable):  # other nodes may have known queues
             if not self.queues:
                 raise families
@@ -111,7 +111,7 @@ def look(queues: Sequence[MaintainedQueue], stopped: Callable[[], bool] = bool) 
         group = groups.popleft()
         try:
             reads = [read for queue in group for read in queue.looks]
-            replies: Iterator[Any] = iter((yield Batch(reads, apart=True)))
+            replies: Iterator[Any] = iter((yield Pipeline(reads, apart=True)))
         except BrokerRefused as error:
             if len(group) == 1:
                 group[0].refuse(error)
@@ -182,7 +182,7 @@ def _step_all(part: Sequence[tuple[MaintainedQueue, str]], limit: int) -> Steps[
     if not any(name in SEVERAL for _, name in part):
         try:
             calls = [call(name, queue.keys, queue.policy, limit) for queue, name in part]
-            for (queue, _), result in zip(part, (yield Batch(calls, apart=True)), strict=True):
+            for (queue, _), result in zip(part, (yield Pipeline(calls, apart=True)), strict=True):
                 if isinstance(result, NodeUnavailable):
                     queue.refuse(result)
                 counts.append(0 if isinstance(result, NodeUnavailable) else result)

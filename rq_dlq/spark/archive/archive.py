@@ -113,7 +113,7 @@ class Archive:
             BrokerUnavailable: Redis cannot be reached.
             RqDlqError: the archive lacks written rows; nothing was trimmed.
         """
-        source = Source.of(self.spark, self.url, self.namespace, queue)
+        source = ArchiveSource.of(self.spark, self.url, self.namespace, queue)
         own = Manifest(url=source.broker.url, namespace=self.namespace, format=self.format)
         with held(self.folder):
             before, store = own.newest(self.spark, self.folder), self._store
@@ -134,7 +134,7 @@ class Archive:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ArchiveSource:
     """The queues of a run.
 
     Attributes:
@@ -148,7 +148,7 @@ class Source:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, spark: SparkSession, url: str | None, namespace: str, queue: str) -> Source:
+    def of(cls, spark: SparkSession, url: str | None, namespace: str, queue: str) -> ArchiveSource:
         """Find the queues.
 
         Raises:

@@ -28,7 +28,7 @@ from rq_dlq.values.readable import many
 from rq_dlq.values.sent import sent_with
 from rq_dlq.values.visible import visible, visible_json
 from rq_dlq.web import plans
-from rq_dlq.web.pages.lanes import Lane
+from rq_dlq.web.pages.lanes import FormLane
 from rq_dlq.web.pages.redrives import begun
 from rq_dlq.web.site import READ_ONLY, Site, act, asked, go_to, number_of, verb_of
 from rq_dlq.web.story import body_text
@@ -102,7 +102,7 @@ async def ask(site: Site, request: Request) -> Response:
     if not site.access.write:
         raise HTTPException(403, READ_ONLY)
     queue, verb = await site.queue(request), asked(request, "verb")
-    lane = Lane.of_form(request.query_params, site.masks)
+    lane = FormLane.of_form(request.query_params, site.masks)
     if verb in (OF_DEPENDENCIES if lane and lane.of == "dependency" else OF_QUEUES):
         effect = await lane.effect(queue, verb) if lane else OF_QUEUES[verb](await queue.stats())
         close = bool(lane and await lane.down(queue, verb))

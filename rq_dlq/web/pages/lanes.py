@@ -36,7 +36,7 @@ def check_visible(of: str, text: str, masks: Masks) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class FormLane:
     """The messages with the key or the dependency that a form names.
 
     Attributes:
@@ -48,7 +48,7 @@ class Lane:
     text: str
 
     @classmethod
-    def of_form(cls, given: Given, masks: Masks) -> Lane | None:
+    def of_form(cls, given: Given, masks: Masks) -> FormLane | None:
         """Read a form; None: it is about the whole queue.
 
         Raises:

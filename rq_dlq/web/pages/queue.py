@@ -10,7 +10,7 @@ from rq_dlq.core.choosing.choice import PLACES
 from rq_dlq.core.gathers import reading
 from rq_dlq.values.names import Address
 from rq_dlq.web import live
-from rq_dlq.web.pages.lanes import Lane
+from rq_dlq.web.pages.lanes import FormLane
 from rq_dlq.web.site import act, asked, go_to, verb_of
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ async def _counted(queue: Queue[Any], given: Mapping[str, str]) -> dict[str, Any
 async def steer(site: Site, request: Request) -> Response:
     """Pause or resume a queue, or its messages with a key or a dependency; probe a dependency."""
     form, found = await request.form(), await site.queue(request, "name")
-    lane = Lane.of_form(form, site.masks)
+    lane = FormLane.of_form(form, site.masks)
     of_dependency = lane is not None and lane.of == "dependency"
     verb = verb_of(request, (*VERBS, "probe") if of_dependency else VERBS, "a queue")
     how = {"close": True} if of_dependency and form.get("close") else {}

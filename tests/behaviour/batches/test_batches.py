@@ -16,7 +16,7 @@ from rq_dlq.core.pages.calls import Page
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.settling import settle as settling_settle
 from rq_dlq.core.upkeep import calls as upkeep_calls
-from rq_dlq.values.message import Row
+from rq_dlq.values.message import MessageRow
 from rq_dlq.values.state import first_delivery
 from rq_dlq.values.wanted import ALL, RECORD, Wanted
 from tests.behaviour.faults import lose_replies
@@ -48,7 +48,7 @@ async def found(broker: Any, queue: Any, name: str = "b") -> ClaimedBatch:
     return batch
 
 
-async def rows(broker: Any, queue: Any, token: str, first: int = 0, limit: int = 1_000) -> list[Row]:
+async def rows(broker: Any, queue: Any, token: str, first: int = 0, limit: int = 1_000) -> list[MessageRow]:
     """What a claim still holds, by the states of the messages; by its counter it is the same."""
     pages: list[Page] = [
         await broker._run(batches.read_claim(queue._core.keys, token, first, limit, wanted))

@@ -18,7 +18,7 @@ from rq_dlq.core.settling import settle
 from rq_dlq.errors import DataLoss, InvalidInput, LeaseLost
 from rq_dlq.spark.halving import SinkFailed
 from rq_dlq.spark.messages import Messages
-from rq_dlq.spark.offsets import Offset, Position
+from rq_dlq.spark.offsets import Offset, QueueOffset
 from rq_dlq.spark.options import StreamOptions
 from rq_dlq.spark.partitions import Slice
 from rq_dlq.spark.query import Query
@@ -29,7 +29,7 @@ from tests.behaviour.stepping import alone, stop_after
 from tests.conftest import Clock
 from tests.tables import each_row_afresh
 
-FRESH = Offset("query", {"orders": Position()})
+FRESH = Offset("query", {"orders": QueueOffset()})
 
 
 class Runs:
@@ -78,7 +78,7 @@ async def test_a_batch_is_acked_when_the_next_one_is_asked_for(broker: Any) -> N
     queue, runs = broker.queue("orders"), Runs(broker)
     sent = await queue.send_many(range(1_200))
     first = await runs.advance(FRESH, most=1_000)
-    assert first.queues["orders"] == Position(1, 2, 1_000)
+    assert first.queues["orders"] == QueueOffset(1, 2, 1_000)
     assert await runs.read(FRESH, first) == sent[:1_000]
     assert await counts(queue) == {"ready": 200, "leased": 1_000}
     second = await runs.advance(first)
@@ -115,7 +115,7 @@ async def test_behind_a_full_batch_the_next_one_is_claimed_ahead(broker: Any) ->
     queue, runs = broker.queue("orders"), Runs(broker)
     sent = await queue.send_many(range(25))
     first = await runs.advance(FRESH, most=10)
-    assert (await runs.work_ahead(first, most=10)).queues["orders"] == Position(2, 1, 10, 1)
+    assert (await runs.work_ahead(first, most=10)).queues["orders"] == QueueOffset(2, 1, 10, 1)
     assert await runs.read(FRESH, first) == sent[:10]
     second = await runs.advance(first, most=10)
     assert await counts(queue) == {"ready": 5, "leased": 20}, "the ack is left for later"
@@ -363,7 +363,7 @@ async def end_all(runs: Runs, clock: Clock, killers: set[str], *away: str) -> tu
     """
     processed: list[str] = []
     turns = itertools.cycle(away or ["61s"])
-    failures, start = 0, Offset("query", dict.fromkeys(runs.names, Position()))
+    failures, start = 0, Offset("query", dict.fromkeys(runs.names, QueueOffset()))
     end = start
     while True:
         if start == end:
@@ -467,7 +467,7 @@ async def test_a_poison_message_in_one_of_several_queues_dies_alone(broker: Any)
     runs = Runs(broker, *names, maxBatchFailures="1")
     sent = {name: await broker.queue(name).send_many(range(5)) for name in names}
     poison, processed = sent["orders:1"][3], list[str]()
-    start = end = Offset("query", dict.fromkeys(names, Position()))
+    start = end = Offset("query", dict.fromkeys(names, QueueOffset()))
     while True:
         if start == end and (end := await runs.advance(start)) == start:
             break
@@ -537,10 +537,10 @@ async def test_a_batch_is_left_whole_until_it_failed_often_enough(broker: Any) -
     assert sizes == [8, 8, 8, 4, 2]
     await queue.send("new")
     after = await runs.advance(end)  # what was put aside last is the next batch, without new messages
-    assert after.queues["orders"] == Position(2, 1, 2, 1)
+    assert after.queues["orders"] == QueueOffset(2, 1, 2, 1)
     assert len(await runs.read(end, after)) == 2
     last = await runs.advance(after)
-    assert last.queues["orders"] == Position(3, 1, 4, 1)
+    assert last.queues["orders"] == QueueOffset(3, 1, 4, 1)
 
 
 async def test_an_old_checkpoint_is_refused(broker: Any) -> None:
@@ -639,7 +639,7 @@ async def test_the_progress_of_a_thousand_queries_is_listed(broker: Any, raw: An
 async def test_a_query_goes_on_while_no_queue_is_left(broker: Any, least: str) -> None:
     queue = broker.queue("orders.eu")
     runs = Runs(broker, "orders.*", failOnDataLoss="false", minMessagesPerTrigger=least)
-    start = Offset("query", {"orders.eu": Position()})
+    start = Offset("query", {"orders.eu": QueueOffset()})
     sent = await queue.send_many(range(3))
     end = await runs.advance(start)
     assert await runs.read(start, end) == sent
@@ -670,7 +670,7 @@ async def test_several_queues_share_the_limit_by_what_is_ready(broker: Any) -> N
     for queue in (many, few):
         await queue.open()
     runs = Runs(broker, "orders", shards="2")
-    start = Offset("query", {"orders:0": Position(), "orders:1": Position()})
+    start = Offset("query", {"orders:0": QueueOffset(), "orders:1": QueueOffset()})
     assert await runs.advance(start) == start
     await many.send_many(range(90))
     await few.send_many(range(10))

@@ -15,7 +15,7 @@ from rq_dlq.core.claiming.claim import ROUNDS
 from rq_dlq.core.steps.call import Call
 from rq_dlq.core.steps.replies import Word
 from rq_dlq.values.leased import Lease, Leased
-from rq_dlq.values.message import Row
+from rq_dlq.values.message import MessageRow
 from tests.behaviour.helpers import AT_ONCE, after, claim_all, counts
 from tests.behaviour.stepping import alone
 from tests.conftest import Clock
@@ -24,7 +24,7 @@ from tests.tables import each_row_afresh
 LAPSED = 300
 
 
-def made(rows: Sequence[Row], lease: Lease[Any]) -> list[Leased[Any]]:
+def made(rows: Sequence[MessageRow], lease: Lease[Any]) -> list[Leased[Any]]:
     """Deliveries, in either colour."""
     return [Leased(row, lease) for row in rows]
 

@@ -30,7 +30,7 @@ from rq_dlq.core.sending import send
 from rq_dlq.core.sending.packing import SendOptions
 from rq_dlq.core.steps.call import Call
 from rq_dlq.core.steps.senders import Senders
-from rq_dlq.core.steps.step import Batch, Steps
+from rq_dlq.core.steps.step import Pipeline, Steps
 from rq_dlq.policy import Entry, PolicyMap
 from rq_dlq.values.leased import Leased
 from rq_dlq.values.names import Naming
@@ -131,7 +131,7 @@ class Turns:
     def turn(self, client: int) -> None:
         """One step of one client."""
         step, replies = self.pending[client], self._replies[client]
-        if self._single and isinstance(step, Batch):
+        if self._single and isinstance(step, Pipeline):
             replies.append(self._run(step.calls[len(replies)]))
             if len(replies) < len(step.calls):
                 return
@@ -416,7 +416,7 @@ def test_an_entry_for_many_queues_goes_in_bounded_steps(sync_broker: rq_dlq.Brok
     with suppress(StopIteration):
         while True:
             step = steps.send(reply)
-            calls = step.calls if isinstance(step, Batch) else [step]
+            calls = step.calls if isinstance(step, Pipeline) else [step]
             verbs += sum(isinstance(call, Call) for call in calls)
             assert len(calls) <= 5 * 25
             reply = sync_broker._connected()._perform(step)

@@ -11,7 +11,7 @@ import pytest
 import rq_dlq
 from rq_dlq import InvalidInput, PerKey, SharedDeadLetterStrategy
 from rq_dlq.core.queues import calls, names
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 from rq_dlq.values.failure import Cause
 from tests.behaviour.faults import connections_of
 from tests.behaviour.helpers import bury, counts
@@ -281,7 +281,7 @@ async def test_the_question_rides_with_the_first_read(broker: Any) -> None:
     assert (trips, found) == (2, 1)
     counting = names.behind(queue._core, _sizes)
     first = next(counting)
-    assert isinstance(first, Batch)
+    assert isinstance(first, Pipeline)
     replies = await broker._run(alone(first))
     await give(broker)
     second = counting.send(replies)

@@ -14,7 +14,7 @@ from rq_dlq import BrokerRefused, ExpiryPolicy, InvalidInput, SharedDeadLetterSt
 from rq_dlq.core.batches import batches
 from rq_dlq.core.claiming import claim
 from rq_dlq.core.steps.call import Call, Command
-from rq_dlq.core.steps.step import Batch, Wait
+from rq_dlq.core.steps.step import Pipeline, Wait
 from tests.behaviour.helpers import bodies, bury, one
 from tests.conftest import Clock
 from tests.tables import each_row_afresh
@@ -328,7 +328,7 @@ def looks(broker: rq_dlq.Broker, steps: Any, rounds: int) -> list[list[Command[A
                 sent.append([])
                 reply = 1_000.0
                 continue
-            sent[-1] += step.calls if isinstance(step, Batch) else [step]
+            sent[-1] += step.calls if isinstance(step, Pipeline) else [step]
             reply = broker._connected()._perform(step)
     return sent[:rounds]
 

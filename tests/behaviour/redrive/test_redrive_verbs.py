@@ -20,7 +20,7 @@ from rq_dlq.core.redrive import calls as redrive_calls
 from rq_dlq.core.redrive import redrives
 from rq_dlq.core.redrive import start as redrive_start
 from rq_dlq.core.redrive.calls import Steering, Stepped, Undone
-from rq_dlq.core.redrive.start import _Part, begin
+from rq_dlq.core.redrive.start import _RedriveStart, begin
 from rq_dlq.core.redrive.terms import Terms
 from rq_dlq.core.steps.replies import Word
 from rq_dlq.core.steps.step import Deadline
@@ -254,7 +254,7 @@ async def test_a_verb_for_a_shared_name_passes_over_what_is_done(shared: list[An
 async def test_what_has_begun_under_a_shared_name_and_cannot_be_cancelled_is_named(
     shared: list[Any], broker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start = _Part.start
+    start = _RedriveStart.start
 
     def fail_at_last(part: Any, asked: Any, *args: Any) -> Any:
         if part.keys.family == "q4":
@@ -264,7 +264,7 @@ async def test_what_has_begun_under_a_shared_name_and_cannot_be_cancelled_is_nam
     def fail(*_: Any) -> Any:
         raise BrokerUnavailable("gone")
 
-    monkeypatch.setattr(_Part, "start", fail_at_last)
+    monkeypatch.setattr(_RedriveStart, "start", fail_at_last)
     monkeypatch.setattr(redrive_start, "steer", fail)
     with pytest.raises(BrokerUnavailable) as caught:
         await broker.queue("LOST").dlq.redrive(all=True)

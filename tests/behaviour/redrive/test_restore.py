@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rq_dlq.core.sending.restore import restore
-from rq_dlq.values.message import Row
+from rq_dlq.values.message import MessageRow
 from tests.audit import audit
 from tests.behaviour.faults import lose_replies
 from tests.behaviour.helpers import after, bring_to, counts
@@ -22,7 +22,7 @@ RETURNED = re.compile(rb" returned=\d+")  # which import brought it
 KINDS = ("messages", "states", "history", "dead", "expired", "groups")
 
 
-async def put_back(queue: Any, rows: Sequence[Row]) -> list[str]:
+async def put_back(queue: Any, rows: Sequence[MessageRow]) -> list[str]:
     """Restore letters; the ids that the queue knew."""
     known: list[str] = await queue._broker._run(restore(queue._core, rows))
     return known
@@ -40,7 +40,7 @@ def stored(raw: Any, queue: Any) -> dict[str, Any]:
     return found
 
 
-async def exported(broker: Any, raw: Any, clock: Clock) -> tuple[Any, list[Row]]:
+async def exported(broker: Any, raw: Any, clock: Clock) -> tuple[Any, list[MessageRow]]:
     """A queue with five letters: they failed, are long, expired, have no history; and their rows."""
     queue = broker.queue("a", redelivery=after("5s", most=1))
     await queue.send_many([{"n": 1}, LONG])
@@ -54,7 +54,7 @@ async def exported(broker: Any, raw: Any, clock: Clock) -> tuple[Any, list[Row]]
     await queue.poison(await queue.claim(), "told so")
     held = stored(raw, queue)
     rows = [
-        Row(id.decode(), record, HEAD.sub(rb"\2", held["states"][id]), held["history"].get(id, b""))
+        MessageRow(id.decode(), record, HEAD.sub(rb"\2", held["states"][id]), held["history"].get(id, b""))
         for id, record in sorted(held["messages"].items())
     ]
     assert len(rows) == 5

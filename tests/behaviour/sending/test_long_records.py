@@ -17,7 +17,7 @@ from rq_dlq.core.jobs.stage import Stage
 from rq_dlq.core.sending.packing import SendOptions
 from rq_dlq.core.sending.send import send
 from rq_dlq.core.steps.call import Call
-from rq_dlq.core.steps.step import CHUNK_BYTES, Batch
+from rq_dlq.core.steps.step import CHUNK_BYTES, Pipeline
 from tests.audit import audit
 from tests.behaviour.helpers import AT_ONCE, after, counts
 from tests.behaviour.stepping import alone
@@ -224,7 +224,7 @@ async def run(broker: Any, steps: Any) -> list[tuple[int, Call[Any]]]:
             step = steps.send(value)
         except StopIteration:
             break
-        calls = step.calls if isinstance(step, Batch) else [step]
+        calls = step.calls if isinstance(step, Pipeline) else [step]
         made += [(trip, call) for call in calls if isinstance(call, Call)]
         value = await broker._run(alone(step))
     return made

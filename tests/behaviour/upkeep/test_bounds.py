@@ -12,7 +12,7 @@ from rq_dlq import Message, PerKey
 from rq_dlq.core.redrive import calls as redrive_calls
 from rq_dlq.core.redrive.redrives import STEP
 from rq_dlq.core.steps.senders import BRIEFLY
-from rq_dlq.core.steps.step import CHUNK_BYTES, Batch
+from rq_dlq.core.steps.step import CHUNK_BYTES, Pipeline
 from rq_dlq.core.upkeep.maintain import maintain
 from tests.behaviour.faults import acked, lose_replies, meanwhile
 from tests.behaviour.helpers import AT_ONCE, bury, claim_all, counts, ids
@@ -135,7 +135,7 @@ async def test_maintain_ends_though_there_is_always_more(what: str, broker: Any,
             done = stop.value
             break
         value = await broker._run(alone(step))
-        if isinstance(step, Batch) and looks < 200:
+        if isinstance(step, Pipeline) and looks < 200:
             looks += 1
             await falls_due()
             clock.advance("1s")

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from typing import Any
 
 from rq_dlq._keys import QueueKeys
-from rq_dlq.core.steps.step import Batch, Steps
+from rq_dlq.core.steps.step import Pipeline, Steps
 from rq_dlq.core.upkeep.rounds import work_off
 from rq_dlq.core.upkeep.upkeep import step
 from rq_dlq.core.upkeep.watched import CHECK_AGAIN, MaintainedQueue
@@ -150,7 +150,7 @@ async def test_maintenance_looks_for_it_once_a_minute(broker: Any, clock: Clock,
 
 def reading(maintained: MaintainedQueue) -> Steps[list[Any]]:
     """The reads of a round."""
-    found: list[Any] = yield Batch(maintained.looks)
+    found: list[Any] = yield Pipeline(maintained.looks)
     return found
 
 

@@ -30,7 +30,7 @@ with atheris.instrument_imports(include=["rq_dlq"]):
     from rq_dlq.values.codec import Codec
     from rq_dlq.values.durations import human, milliseconds
     from rq_dlq.values.failure import Cause, read_history
-    from rq_dlq.values.message import DeadLetter, Row
+    from rq_dlq.values.message import DeadLetter, MessageRow
     from rq_dlq.values.names import Naming, Template, check_id, check_name
     from rq_dlq.values.outcome import read_outcome
     from rq_dlq.values.visible import visible
@@ -58,7 +58,7 @@ TYPED: Codec[Any] = Codec(Order, 1 << 20)
 def record(data: bytes) -> None:
     """A record, a state and a history, as they come from Redis."""
     parts = [*data.split(b"\0\0\0", 2), b"", b"", b""]
-    letter = DeadLetter(Row("m", parts[0], parts[1], parts[2]), ANY, "q")
+    letter = DeadLetter(MessageRow("m", parts[0], parts[1], parts[2]), ANY, "q")
     for name in TOLD:
         with contextlib.suppress(RqDlqError):
             getattr(letter, name)
@@ -96,7 +96,7 @@ def condition(data: bytes) -> None:
     """A filter; one that parses takes any message, or does not."""
     parsed = Filter.parse(data.decode(errors="surrogateescape"))
     pack = ANY.packer(4, {"tenant": "a"})
-    message = DeadLetter(Row("m", b"\x06\x55\0\0\0\0\0" + pack({"a": 1}), b"", b""), ANY, "q")
+    message = DeadLetter(MessageRow("m", b"\x06\x55\0\0\0\0\0" + pack({"a": 1}), b"", b""), ANY, "q")
     parsed.takes(message, 1_790_000_000_000)
     assert str(Filter.parse(str(parsed))) == str(parsed)
 
@@ -181,7 +181,7 @@ def message(data: bytes) -> None:
     """A body that is sent comes back, whatever text it is."""
     text = data.decode(errors="replace")
     packed = ANY.packer(9, {text[:10]: text})(text)
-    letter = DeadLetter(Row("m", b"\0" * 7 + packed, b"", b""), ANY, "q")
+    letter = DeadLetter(MessageRow("m", b"\0" * 7 + packed, b"", b""), ANY, "q")
     assert (letter.body, letter.headers) == (text, {text[:10]: text})
     with contextlib.suppress(RqDlqError):
         Message(body=text, id=text)

@@ -14,7 +14,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq._redis import AsyncConnections, Connections
 from rq_dlq._scripts import Joined
 from rq_dlq.core.settling.calls import ack
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 from tests.proofs.reliability.actors import note_repeated_acks
 from tests.proofs.reliability.journal import Journal, noted
 
@@ -43,7 +43,7 @@ class AsyncCutOff(AsyncConnections):
         return CutOff._once(self, step, repeated=repeated)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("step", [ACK, Batch([ACK])], ids=["alone", "with others"])
+@pytest.mark.parametrize("step", [ACK, Pipeline([ACK])], ids=["alone", "with others"])
 @pytest.mark.parametrize("colour", ["blocking", "awaiting"])
 def test_a_repeated_ack_is_noted_and_made(colour: str, step: Any, tmp_path: Path) -> None:
     class Blocking(CutOff):

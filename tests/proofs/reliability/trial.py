@@ -15,7 +15,7 @@ from rq_dlq.core.changing import calls as choosing_calls
 from rq_dlq.core.claiming import calls as claiming_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Held
-from rq_dlq.core.steps.step import Batch
+from rq_dlq.core.steps.step import Pipeline
 from tests.forked import ForkedProcesses
 from tests.proofs.reliability.actors import (
     BATCH,
@@ -264,7 +264,7 @@ class Trial:
             consumer=core.consumer, seed=0.0, default_policy=core.policy,
         )  # fmt: skip
         claimed: claiming_calls.Claimed
-        _, claimed = self.queue._run(self.queue._broker._step(Batch([now, claim])))  # at once
+        _, claimed = self.queue._run(self.queue._broker._step(Pipeline([now, claim])))  # at once
         taken = [(row.id, token) for row in claimed.rows]
         self._journal.note("got", [name for name, _ in taken])
         self.done.contested += sum(name in zombie.held for name, _ in taken)

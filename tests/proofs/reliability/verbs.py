@@ -33,7 +33,7 @@ from rq_dlq.core.upkeep.rounds import MaintainedNamespace
 from rq_dlq.core.upkeep.upkeep import ROLES
 from rq_dlq.core.upkeep.watched import MaintainedQueue
 from rq_dlq.errors import UnfitMessage
-from rq_dlq.values.message import Row
+from rq_dlq.values.message import MessageRow
 from rq_dlq.values.process import ProcessReport
 from rq_dlq.values.wanted import ALL
 from tests.proofs.reliability.rights import (
@@ -177,7 +177,7 @@ def scheduled(queue: rq_dlq.Queue[Any]) -> bool:
 
 Verb = Callable[[Hands], Any]
 
-EXPORTED = Row(
+EXPORTED = MessageRow(
     "exported", (1 << 12).to_bytes(7, "big") + b"\x04x", b"dead/poison - 1 1 1 0 0 0 0 0 group=", b""
 )
 """A dead letter."""

@@ -22,7 +22,7 @@ from rq_dlq.core.batches import calls as batch_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.spark import Split, brokers, halving, query, sinks
 from rq_dlq.spark.offsets import Offset
-from rq_dlq.spark.send import Send, Staged
+from rq_dlq.spark.send import Send, StagedRows
 from rq_dlq.spark.stream import Driver, StreamReader
 
 
@@ -238,10 +238,10 @@ def sent_by_tasks() -> None:
     """Each attempt of a task sends its rows, and not the driver those of the attempts that count."""
     write, commit = Send.write, Send.commit
 
-    def sent(self: Send, rows: Any) -> Staged:
+    def sent(self: Send, rows: Any) -> StagedRows:
         self._job = secrets.token_hex(12)  # the attempt's own, so that it drops no rows of others
         commit(self, [write(self, rows)])
-        return Staged(self._job, {}, 0)
+        return StagedRows(self._job, {}, 0)
 
     _replace(Send, "write", sent)
     _replace(Send, "commit", lambda *_: None)

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import connections
 
 from rq_dlq.cli import main
-from rq_dlq.cli._context import USAGE, Context, Failure
+from rq_dlq.cli._context import USAGE, CommandFailed, Context
 from rq_dlq.django.setting import of_broker
 from rq_dlq.errors import ConfigurationError
 
@@ -39,7 +39,7 @@ class Command(BaseCommand):
         try:
             settings = of_broker()
         except ConfigurationError as error:
-            Failure(str(error), USAGE, error).show()
+            CommandFailed(str(error), USAGE, error).show()
             sys.exit(USAGE)
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # for the processes of a worker
         try:

@@ -9,7 +9,7 @@ from typing import Any
 import redis
 
 from rq_dlq import Breaker, Broker, Message, PerKey
-from rq_dlq.policy.outage import Outage, Plan, Spread
+from rq_dlq.policy.outage import Outage, OutagePlan, Spread
 from tests import servers
 from tests.benchmarks.dedup import spent
 from tests.model.lanes import RATED, drive, turns
@@ -93,7 +93,7 @@ def gates(run: Run) -> Figures:
 def suffered(draws: Sequence[int]) -> list[tuple[Outage, list[str]]]:
     """Outages, on a server of its own, and the rules that did not hold."""
     with servers.running() as path:
-        return [suffer(f"unix://{path}", Plan(breaker=Breaker()), draw) for draw in draws]
+        return [suffer(f"unix://{path}", OutagePlan(breaker=Breaker()), draw) for draw in draws]
 
 
 def outages(run: Run) -> Figures:

@@ -9,7 +9,7 @@ from rq_dlq import Broker
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.redrive import calls as redrive_calls
 from rq_dlq.core.sending.restore import restore
-from rq_dlq.values.message import Row as Stored
+from rq_dlq.values.message import MessageRow as Stored
 from tests.behaviour.stepping import alone
 from tests.proofs.reliability.findings import audited
 from tests.proofs.reliability.row import Figures, Row, Run
