@@ -75,6 +75,17 @@ def is_delivery(kind: Any) -> bool:
     return any(isinstance(part, type) and issubclass(part, Leased) for part in parts)
 
 
+def takes_self(function: object) -> bool:
+    """Whether this is a method in the body of its class, where `self` or `cls` could not be passed."""
+    if isinstance(function, classmethod):
+        return True
+    outer = getattr(function, "__qualname__", "").rpartition(".")[0]
+    if not inspect.isfunction(function) or not outer or outer.endswith("<locals>"):
+        return False
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    return first is not None and first.name == "self" and first.annotation is first.empty
+
+
 def takes_delivery(function: object) -> bool:
     """Whether a handler takes the delivery as its second argument.
 

@@ -34,7 +34,7 @@ from dataclasses import replace
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from rq_dlq.client.results import SentForResult
+from rq_dlq.client.results import SentForResult, with_results
 from rq_dlq.client.task_function import arguments_of
 from rq_dlq.client.unique import once
 from rq_dlq.core.sending import send
@@ -174,7 +174,7 @@ class Task(Answering, Generic[P, R_co]):
             raise InvalidInput(f"the id {self._id!r} belongs to one call: use send, or leave the id out")
         messages = self._function.messages(calls, self._given)
         sent = self._queue._run(send.send(self._queue._core, messages, self._options))
-        return [SentForResult(one, self._queue, self._function.returned) for one in sent]
+        return with_results(sent, self._queue, self._function.returned)
 
     @answering
     def options(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import msgspec
 
-from rq_dlq.client.parameters import annotations_of, is_async, is_delivery
+from rq_dlq.client.parameters import annotations_of, is_async, is_delivery, takes_self
 from rq_dlq.client.unique import Unique, unique_id
 from rq_dlq.errors import ConfigurationError, InvalidInput, InvalidMessage, UnprocessableMessage
 from rq_dlq.errors.guesses import sentence_for
@@ -67,7 +67,7 @@ class TaskFunction:
     ) -> None:
         if not inspect.isroutine(function):
             raise ConfigurationError(f"{shown(function)} cannot be a task: decorate a function")
-        if _takes_self(function):
+        if takes_self(function):
             message = (
                 f"{shown(function)} cannot be a task, which has no self or cls: use a staticmethod or a "
                 "function"
@@ -104,13 +104,14 @@ class TaskFunction:
             InvalidMessage: they do not fit the signature, or a worker could not read them.
         """
         arguments = self._simple(args, kwargs)
-        if arguments is None:
-            arguments = self._bound(args, kwargs)
-        data = self._codec.encode(arguments)
+        return self._encoded(self._bound(args, kwargs) if arguments is None else arguments)
+
+    def _encoded(self, arguments: dict[str, Any]) -> Encoded:
+        data = self._codec.json_of(arguments)
         try:
-            self._codec.decode(data, raw=False)
-        except UnprocessableMessage as error:
-            message = f"the arguments do not fit {self}: {error.__cause__}; it was not sent"
+            self._read(data)
+        except Exception as error:  # noqa: BLE001 - of a type's code, too
+            message = f"the arguments do not fit {self}: {error}; it was not sent"
             raise InvalidMessage(message) from None
         return Encoded(data)
 
@@ -155,17 +156,29 @@ class TaskFunction:
                 f"{shown(calls)} is not a list of calls: pass the arguments of each, as in [(7,), (8,)]"
             )
         is_unique = self.unique is not None and "id" not in given
-        is_plain = not is_unique and self.said.keys() <= {*given}
+        if not is_unique and self.said.keys() <= {*given}:
+            yield from self._bodies(calls)
+            return
         for call in calls:
             args, kwargs = arguments_of(call)
             body = self.body(args, kwargs)
-            if is_plain:
-                yield body
-                continue
             own = self._texts(args, kwargs, given)
             if is_unique:
                 own["id"] = self.id_of(args, kwargs)
             yield Message(body, **own)
+
+    def _bodies(self, calls: Iterable[Any]) -> Iterator[Encoded]:
+        placed, names, needed = self._names
+        fewest = len(needed) if needed <= {*placed} else len(placed) + 1  # no call by place fits
+        encoded, most, known = self._encoded, len(placed), {*names}
+        for call in calls:
+            kind = type(call)  # pyright: ignore[reportUnknownVariableType]
+            if kind is tuple and fewest <= len(call) <= most:
+                yield encoded(dict(zip(placed, call)))  # noqa: B905 - the keyword takes as long again
+            elif kind is dict and needed <= call.keys() <= known:
+                yield encoded({name: call[name] for name in names if name in call})
+            else:
+                yield self.body(*arguments_of(call))
 
     def id_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """The id of a call that is unique: the same for equal arguments, whether defaults are passed or not.
@@ -313,16 +326,9 @@ class TaskFunction:
         kind = msgspec.defstruct(str(self), fields, kw_only=True, forbid_unknown_fields=True)
         return Codec(kind, sys.maxsize)  # the queue's codec has a limit
 
-
-def _takes_self(function: object) -> bool:
-    """Whether this is a method in the body of its class, where `self` or `cls` could not be passed."""
-    if isinstance(function, classmethod):
-        return True
-    outer = getattr(function, "__qualname__", "").rpartition(".")[0]
-    if not inspect.isfunction(function) or not outer or outer.endswith("<locals>"):
-        return False
-    first = next(iter(inspect.signature(function).parameters.values()), None)
-    return first is not None and first.name == "self" and first.annotation is first.empty
+    @cached_property
+    def _read(self) -> Callable[[bytes], Any]:
+        return cast("Callable[[bytes], Any]", self._codec.read)  # as it is not bytes
 
 
 def _field(parameter: inspect.Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:

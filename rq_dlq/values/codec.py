@@ -52,13 +52,10 @@ class Ids:
         return self._drawn
 
 
-class Encoded:
+class Encoded(msgspec.Struct, gc=False):
     """A body that a codec has encoded as JSON already, and checked."""
 
-    __slots__ = ("data",)
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    data: bytes
 
 
 class Codec(Generic[T]):
@@ -125,14 +122,18 @@ class Codec(Generic[T]):
         as_json = record.pack_head(priority, packed, raw=False, persistent=persistent)
         as_bytes = record.pack_head(priority, packed, raw=True, persistent=persistent)
         taken = len(as_json) - 1  # by the headers
-        room, encode, known, look = self.max_bytes - taken, self._encode, self._known, self._look
+        room, encode, known, look = self.max_bytes - taken, self.json_of, self._known, self._look
         check = None if self._raw or self.type is Any else self._check
 
         def pack(body: Any) -> bytes:
             if isinstance(body, bytes):
                 head, data = as_bytes, body
-            elif type(body) not in known and (copy := look(body)) is not None:
-                head, data = as_json if type(body) is Encoded else as_bytes, copy
+            elif type(body) in known:  # nearly always
+                head, data = as_json, encode(body)
+            elif type(body) is Encoded:
+                head, data = as_json, body.data
+            elif (copy := look(body)) is not None:
+                head, data = as_bytes, copy
             else:
                 head, data = as_json, encode(body)
             if len(data) > room:
@@ -166,7 +167,7 @@ class Codec(Generic[T]):
         """
         if type(body) not in self._known and (data := self._look(body)) is not None and type(body) is Encoded:
             return data
-        return self._encode(body)
+        return self.json_of(body)
 
     def _look(self, body: Any) -> bytes | None:
         """Check that JSON keeps all data of a body; most classes are checked only once.
@@ -186,7 +187,12 @@ class Codec(Generic[T]):
         self._known.add(type(body))
         return None
 
-    def _encode(self, body: Any) -> bytes:
+    def json_of(self, body: Any) -> bytes:
+        """A body that is not bytes, as JSON; `encode` also looks at its class for fields that would be lost.
+
+        Raises:
+            InvalidMessage: it cannot be encoded.
+        """
         if self._raw:
             raise InvalidMessage(f"the queue carries bytes, not {type(body).__name__}")
         try:

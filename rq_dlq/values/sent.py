@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from rq_dlq.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rq_dlq.values.durations import Duration
 
 Known = Literal["ready", "scheduled", "leased", "dead", "expired", "acked"]
@@ -112,6 +114,14 @@ def sent_with(message_id: str, birth: int) -> Sent:
     sent = Sent(message_id)
     sent._birth = birth  # noqa: SLF001 - no argument of it: users do not make one
     return sent
+
+
+def all_sent_with(ids: Iterable[str], births: Iterable[int]) -> list[Sent]:
+    """As `sent_with`, of many messages, without a call of a function for each."""
+    made = [*map(Sent, ids)]
+    for sent, birth in zip(made, births, strict=True):
+        sent._birth = birth  # noqa: SLF001 - as above
+    return made
 
 
 def birth_meant(message_id: str) -> int:

@@ -8,7 +8,7 @@ from rq_dlq.core.steps.replies import ERRORS, Word
 from rq_dlq.errors import KnownId, QueueFull
 from rq_dlq.values.failure import moment
 from rq_dlq.values.readable import many
-from rq_dlq.values.sent import SentBefore, sent_with
+from rq_dlq.values.sent import SentBefore, all_sent_with
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ def answer(
     """
     if known and raises:
         raise _known([ids[place] for place in sorted(known)])
-    sent = [*map(sent_with, ids, births)]
+    sent = all_sent_with(ids, births)
     if known:
         for n, place in known.items():
             sent[n] = SentBefore(ids[n], place.known, place.birth, place.did)
