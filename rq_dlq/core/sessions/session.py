@@ -183,10 +183,13 @@ def commit(session: SessionState) -> Steps[int]:
         return (yield from commit(session))
     if why and ended.verdict:
         raise unconfirmed(ids_of(session.outgoing), why, f"{session.again}() again, which is safe")
+    if ended.verdict is Word.DONE:
+        yield from _finish(session)  # cut off in here, it is still repeated
     session.indeterminate = None
     _check_done(ended)
     _note_acked(session.queue, held)
-    yield from _finish(session, ended)
+    _warn(session.queue, ended)
+    session.clear()
     return len({(family_of(session.queue, delivery.token), delivery.id) for delivery in held})
 
 
@@ -226,18 +229,21 @@ def _full(queue: str, length: int) -> RqDlqError:
     )
 
 
-def _finish(session: SessionState, ended: calls.Ended) -> Steps[None]:
+def _finish(session: SessionState) -> Steps[None]:
     """The remaining work when a session is committed."""
-    shares, sender, queue = session.shares, session.sender, session.queue
-    session.clear()
-    if sender:
+    if sender := session.sender:
         yield from answered([sender])
-        queue.client.senders.take_back(sender)
+    yield from staging.move_all(session.shares)
+    if sender:
+        session.queue.client.senders.take_back(sender)
+
+
+def _warn(queue: QueueState[Any], ended: calls.Ended) -> None:
+    """Warn of messages that were not sent, since their ids are known."""
     for family, message_id in ended.blocked:
         queue.client.blocked.warn(family, [message_id])
     for family, message_id in ended.other_keys:
         queue.client.blocked.warn_of_keys(family, [message_id])
-    yield from staging.move_all(shares)
 
 
 def _note_acked(queue: QueueState[Any], deliveries: Sequence[Leased[Any]]) -> None:

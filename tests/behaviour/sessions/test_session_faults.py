@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,10 +17,11 @@ import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq import BrokerUnavailable, InvalidInput, LeaseLost, Poison
 from tests.audit import audit, audit_all
-from tests.behaviour.faults import lose, lose_calls, lose_replies
+from tests.behaviour.faults import change_talk, lose, lose_calls, lose_replies
 from tests.behaviour.helpers import AT_ONCE, after, counts, one
 from tests.behaviour.shop import WrongOrderError, leave, shop, totals
 from tests.conftest import Clock
+from tests.tables import each_row_afresh
 
 
 async def test_a_lost_lease_undoes_all(broker: Any, clock: Clock, raw: Any) -> None:
@@ -55,6 +58,65 @@ async def test_the_lost_one_is_named_where_nothing_was_sent(broker: Any, clock: 
     assert not any(delivery.id in str(raised.value) for delivery in kept)
     assert await counts(orders) == {"ready": 1, "leased": 2}
     assert await session.rollback() == 2
+
+
+@dataclass
+class CutOff:
+    """Raises an error in the place of one exchange with the server, or after it; of which, `at` counts down.
+
+    A cancellation of a task, or Ctrl-C, may come at any of them.
+    """
+
+    at: int
+    arrives: bool
+
+    def sent(self, commands: list[Any]) -> list[Any]:
+        """Before an exchange."""
+        self.at -= self.arrives is False
+        self._cut(now=not self.arrives)
+        return commands
+
+    def heard(self, replies: list[Any]) -> list[Any]:
+        """After one."""
+        self.at -= self.arrives
+        self._cut(now=self.arrives)
+        return replies
+
+    def _cut(self, *, now: bool) -> None:
+        if now and self.at == 0:
+            raise KeyboardInterrupt
+
+
+@each_row_afresh("arrives", [True, False])
+@each_row_afresh("ending", ["commit", "ack"])
+async def test_an_end_that_is_cut_off_anywhere_is_found_out_by_another(
+    arrives: bool, ending: str, broker: Any
+) -> None:
+    """How many it acked, too, though its messages were sent and acked before."""
+    orders, invoices = await shop(broker, 0, AT_ONCE)
+    cut, cuts = CutOff(0, arrives), 0
+    await change_talk(broker, cut.sent, cut.heard)
+    for number in range(1, 20):
+        await orders.send(number, id=str(number))
+        session = orders.session()
+        (held,) = await session.claim(1, lease="1h")
+        act = session.commit if ending == "commit" else partial(held.ack, send=[(invoices, number)])
+        if ending == "commit":
+            await session.send(invoices, number, id=f"bill-{number}")
+        orders._core.client.senders._idle.clear()  # a sender's first call takes one exchange more
+        cut.at = number
+        try:
+            await act()
+            cut.at = 0
+            break
+        except KeyboardInterrupt:
+            cuts += 1
+            ended = await act()
+        assert (ended if ending == "commit" else ended.outcome) == (1 if ending == "commit" else "acked")
+        assert held.outcome == "acked"
+        assert await totals(invoices, "sent") == [number]
+    assert cuts >= 2
+    assert (await counts(orders), await counts(invoices)) == ({}, {"ready": cuts + 1})
 
 
 async def test_many_lost_leases_are_counted(broker: Any, clock: Clock) -> None:
