@@ -9,8 +9,10 @@
 --   redriven. Messages of Spark's jobs are never refused, since their rows are committed before they are moved.
 -- - What is sent together is refused together, before anything is written, and the refusal is not noted as a call that
 --   was done. Known ids are not counted. A commit goes by what it acks in the same queue. A session of more than half a
---   megabyte is refused: it is moved after its commit, and other senders could fill the queue meanwhile. The relay of
---   an outbox makes the call again, and rows of other queues continue.
+--   megabyte is refused: it is moved after its commit, and other senders could fill the queue meanwhile.
+-- - Of a call of an outbox what there is room for is sent, and that is noted (Register.note_part): its rows are one call since
+--   they waited together, and all of them might never fit. The relay makes the call again for what is left; rows of other
+--   queues continue.
 
 -- How many more messages a queue may take, and how many it has; nil: it has no limit.
 --   limit: its max_length, as it is set
@@ -28,8 +30,19 @@ function Length.over(q, limit, more)
   return room and more > 0 and more > room and count or nil
 end
 
+-- Sends as many items of an outbox's call, from `first` on, as there is room for. Returns how many messages the queue has then.
+local function send_part(q, ARGV, first, delay, ttl, opening)
+  local room, count = Length.room(q, redis.call('HGET', q.settings, 'max_length'))
+  if room <= 0 then
+    return count
+  end
+  Send.add(q, ARGV, first, first + 2 * room - 1, delay, ttl, opening, true, Length.over)
+  Register.note_part(q, ARGV[1], (#ARGV + 1 - first) / 2 - room)
+  return count + room
+end
+
 -- Adds messages to a queue that may have a `max_length`, as `send` does. Or nothing was sent: also FULL and how many messages
--- the queue has.
+-- the queue has; of an outbox's call, what there was room for was sent.
 function Verbs.send_limited(q, ARGV)
   local number, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- these as in `send`
   local opening = ARGV[4]
@@ -41,10 +54,12 @@ function Verbs.send_limited(q, ARGV)
   elseif Send.is_past(q, ttl) and not stays then
     return Reply.PAST
   end
-  local reply, why, count = Send.add(q, ARGV, 6, #ARGV, delay, ttl, opening, true, Length.over)
+  local first = stays and Register.first_left(ARGV, noted) or 6
+  local reply, why, count = Send.add(q, ARGV, first, #ARGV, delay, ttl, opening, true, Length.over)
   if not reply then
+    count = count and stays and send_part(q, ARGV, first, delay, ttl, opening) or count
     return count and { why, count } or why or Reply.DELETED
   end
   Send.note_done(q, number, reply, stays)
-  return reply
+  return Register.numbered(reply, first)
 end

@@ -38,3 +38,24 @@ end
 function Register.begin(q, number)
   redis.call('PSETEX', q.sender, Register.KEPT, number - 1 .. ' begun 0')
 end
+
+-- Notes that a call is done but for so many of its items: as a note of the call before it, so this one does not count as done.
+function Register.note_part(q, number, left)
+  redis.call('PSETEX', q.sender, STAYS, Values.digits(number - 1) .. ' part ' .. left .. ' 0')
+end
+
+-- Where the items of a call begin that are left of one that was done in part.
+--   ARGV: the number of the call, and from the sixth on the items, an id and a payload each
+function Register.first_left(ARGV, noted)
+  local before, left = (noted or ''):match('^(%d+) part (%d+) ')
+  local is_part = before and tonumber(before) == ARGV[1] - 1
+  return is_part and math.max(6, #ARGV + 1 - 2 * left) or 6
+end
+
+-- A reply with the numbers that known items have in the whole call.
+function Register.numbered(reply, first)
+  for at = 2, #reply, 2 do
+    reply[at] = reply[at] + (first - 6) / 2
+  end
+  return reply
+end

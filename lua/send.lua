@@ -288,10 +288,11 @@ function Verbs.send(q, ARGV)
   if Send.is_past(q, ttl) and not stays then
     return Reply.PAST
   end
-  local reply, why, limited = Send.add(q, ARGV, 6, #ARGV, delay, ttl, opening, true, is_limited)
+  local first = stays and Register.first_left(ARGV, noted) or 6
+  local reply, why, limited = Send.add(q, ARGV, first, #ARGV, delay, ttl, opening, true, is_limited)
   if not reply then
     return limited and Reply.LIMITED or why or Reply.DELETED
   end
   Send.note_done(q, number, reply, stays)
-  return reply
+  return first > 6 and Register.numbered(reply, first) or reply
 end

@@ -132,7 +132,7 @@ local function has_past(share)
   return false
 end
 
--- How many messages a queue has that has no room for what a share sends to it, beside what the share acks; 0: the share has
+-- How many messages a queue has that has no room for what a share sends to it, beside what the share acks; -1: the share has
 -- a list, which is moved later. Otherwise nil.
 local function over(share, ARGV)
   local there = share.queue
@@ -140,7 +140,7 @@ local function over(share, ARGV)
   if not Length.room(there, limit) then
     return nil
   elseif share.member ~= '' then
-    return 0
+    return -1
   end
   local seen, more = {}, 0
   for _, group in ipairs(share.groups) do
@@ -184,7 +184,7 @@ end
 -- acks the rest (I12). Messages that are too large for one call were staged, and are moved afterwards (`move_staged`).
 -- Returns DONE and the messages that were not sent (`send_shares`). Or nothing was done: LOST and the messages that are not
 -- held, the queue's number and the id, in pairs; DELETED: one of the queues; INCOMPLETE: a staged list has outlived its
--- time to live; PAST: messages would have expired; FULL, the number of the queue that is, and how many messages it has, 0: it
+-- time to live; PAST: messages would have expired; FULL, the number of the queue that is, and how many messages it has, -1: it
 -- takes no staged list, since it has a limit; KNOWN and the ids that are known (`known_ids`).
 function Verbs.commit(q, ARGV, queues)
   local number, grace = ARGV[1], ARGV[2] -- grace: milliseconds until maintenance moves the staged messages

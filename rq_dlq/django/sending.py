@@ -58,7 +58,7 @@ class Queue(rq_dlq.Queue[T]):
     In `transaction.atomic()` a send checks its arguments, draws the id and returns it, with `new` None. The
     message goes after the commit, and not at all after a rollback, be it to a savepoint; a delay counts from
     the commit. A send after the commit that fails is logged, and `rq-dlq doctor` warns of it: the message is
-    lost. Sessions, `ack(send=…)` and schedules take effect at once.
+    lost. Sessions, gathers, `ack(send=…)` and schedules take effect at once.
     """
 
     _broker: Broker

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.orm import Session
 
+from rq_dlq import QueueFull
 from rq_dlq.outbox import Outbox
 from rq_dlq.outbox.relay import Relay
 from rq_dlq.outbox.sqlalchemy import METADATA, ROWS, SQLAlchemyLedger
@@ -123,7 +125,8 @@ class Life:
         if mine != self.kill_at:
             return act()
         if self.lost:
-            act()
+            with suppress(QueueFull):  # its reply is lost as well
+                act()
         raise Killed
 
 

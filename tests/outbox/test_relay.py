@@ -95,6 +95,27 @@ def test_a_relay_that_is_killed_again_and_again_comes_to_an_end(
     assert lives > 8
 
 
+def test_a_queue_with_a_limit_gets_its_rows_as_there_is_room(
+    sync_broker: Broker, sqlite: Database, raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are one call, which would never fit; its relay is killed at any step."""
+    monkeypatch.setattr("rq_dlq.outbox.relay.RETRY_AFTER", 0.01)
+    engine, queue = sqlite.engine(), sync_broker.queue("a", max_length=5)
+    queue.open()
+    outbox = MortalOutbox(sync_broker, engine)
+    write(outbox, engine, queue, range(23))
+    came: list[int] = []
+    for life in range(60):
+        ended = run_mortal(outbox, Life(3 + life % 8, lost=life % 2 > 0))
+        assert queue.stats().ready <= 5
+        came += taken(queue)
+        an_hour_passes(raw)
+        if ended:
+            break
+    assert came == [*range(23)]
+    assert sqlite.rows() == []
+
+
 def test_a_row_that_is_committed_late_is_sent(sync_broker: Broker, postgres: Database) -> None:
     """A lower number than rows that are gone: a relay that looked above the last one would never see it."""
     engine, queue = postgres.engine(), sync_broker.queue("a")

@@ -52,11 +52,14 @@ def refusal(queue: str, taken: Taken, ttl: int) -> RqDlqError:
     return full(queue, taken.length) if taken.refused is Word.FULL else past(ttl)
 
 
-def full(queue: str, length: int, what: str = "sent. Send", *, charge: bool = True) -> QueueFull:
-    """The error for a queue that has so many messages."""
+def full(
+    queue: str, length: int, what: str = "nothing was sent. Send again", *, charge: bool = True
+) -> QueueFull:
+    """The error for a queue that has so many messages, and no room for those of a call."""
+    why = f"full with {many(length, 'message')}" if length else "empty, and these are more than its limit"
+    when = "when there is room" if length else "fewer together"
     return QueueFull(
-        f"{queue}: full with {many(length, 'message')}, so nothing was {what} again when there is room, or "
-        f"raise the limit: `rq-dlq policy set {queue} --max-length N`",
+        f"{queue}: {why}, so {what} {when}, or raise the limit: `rq-dlq policy set {queue} --max-length N`",
         queue,
         length,
         charge=charge,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from rq_dlq._keys import MoreKeys
 from rq_dlq.core.opening import open_again, open_live
 from rq_dlq.core.sending import calls
-from rq_dlq.core.sending.answers import answer, refusal
+from rq_dlq.core.sending.answers import answer, full, refusal
 from rq_dlq.core.steps.call import Sender
 from rq_dlq.core.steps.confirm import taken_in, unconfirmed
 from rq_dlq.core.steps.replies import Word
@@ -35,7 +35,8 @@ def send_noted(
 
     Raises:
         InvalidInput: the queue has only messages that failed elsewhere.
-        QueueFull: it has no room for all of them; nothing was sent.
+        QueueFull: it has no room for all of them. Those that it had room for were sent, which Redis notes:
+            the same call sends the others.
         Unconfirmed: too few replicas have them.
     """
     yield from open_live(queue, "send to")
@@ -52,6 +53,8 @@ def send_noted(
         else:
             break
     ids = cast("Sequence[str]", items[::2])
+    if taken.refused is Word.FULL:
+        raise full(queue.name, taken.length, "what is left waits, and follows", charge=False)
     if taken.refused is not None:
         raise refusal(queue.name, taken, ttl)
     if why:

@@ -74,7 +74,7 @@ class Ended(NamedTuple):
         blocked: queues and ids of messages that were not sent, since a dead letter has their id.
         other_keys: the messages that were not sent, since the queue has their ids, with another key.
         known: the messages whose ids their queues have, if that refuses the commit.
-        full: the queue that has no room, and how many messages it has; 0: it takes no staged messages.
+        full: the queue that has no room, and how many messages it has; -1: it takes no staged messages.
     """
 
     verdict: Word = Word.DONE

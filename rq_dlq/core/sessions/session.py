@@ -221,8 +221,8 @@ def _check_done(ended: calls.Ended) -> None:
 
 
 def _full(queue: str, length: int) -> RqDlqError:
-    if length:
-        return full(queue, length, "sent or acked. Commit", charge=False)
+    if length >= 0:
+        return full(queue, length, "nothing was sent or acked. Commit again", charge=False)
     return InvalidInput(
         f"{queue} has a max_length, so it takes at most half a megabyte of a session, or one message: "
         "nothing was sent or acked. Commit more often"

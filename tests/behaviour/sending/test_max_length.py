@@ -153,6 +153,97 @@ async def test_a_numbered_call_of_a_relay_learns_it_too(broker: Any) -> None:
     assert await counts(queue) == {"ready": 1}
 
 
+async def test_more_than_the_limit_never_fits(broker: Any) -> None:
+    """To send them again would not help, and the error says so; whoever acks and sends is not charged."""
+    queue, source = await limited(broker), broker.queue("b", redelivery=AT_ONCE)
+    never = r"^a: empty, and these are more than its limit, so nothing was "
+    with pytest.raises(QueueFull, match=never + "sent. Send again fewer together"):
+        await queue.send_many(range(4))
+    await source.send("x")
+    (delivery,) = await source.claim()
+    with pytest.raises(QueueFull, match=never + "sent or acked. Commit again fewer together") as told:
+        await delivery.ack(send=[(queue, n) for n in range(4)])
+    assert not told.value.charge
+    await delivery.release()
+    session = source.session()
+    await session.claim()
+    for n in range(4):
+        await session.send(queue, n)
+    with pytest.raises(QueueFull, match=never):
+        await session.commit()
+    await session.rollback()
+    assert (await source.stats()).dead == 0
+    assert await counts(queue) == {}
+
+
+async def relay(queue: Any, number: int, *bodies: int) -> None:
+    """Make a call of a relay, as if an hour has passed since it was made before."""
+    pack = queue._core.codec.packer(4, {})
+    items = [cell for body in bodies for cell in (f"row{body}", pack(body))]
+    await queue._broker._run(send_noted(queue._core, "relay", number, delay=0, ttl=0, items=items))
+
+
+async def take(queue: Any) -> list[int]:
+    """The bodies of what the queue has; it knows none any more."""
+    taken: list[int] = []
+    while deliveries := await queue.claim(100):
+        taken += [delivery.body for delivery in deliveries]
+        await queue.ack(deliveries)
+    return taken
+
+
+@each_row_afresh("lifted", [False, True])
+async def test_a_relay_s_call_is_sent_in_parts(lifted: bool, broker: Any) -> None:
+    """All of its rows would never fit; each is sent once, whatever became of it, and in order."""
+    queue = await limited(broker)
+    taken: list[int] = []
+    for _ in range(2):
+        with pytest.raises(
+            QueueFull, match=r"^a: full with 3 messages, so what is left waits, and follows when"
+        ):
+            await relay(queue, 7, *range(8))
+        with pytest.raises(QueueFull):  # and again, while there is no room
+            await relay(queue, 7, *range(8))
+        taken += await take(queue)
+    assert taken == [0, 1, 2, 3, 4, 5]
+    if lifted:
+        await broker.policies.set("a", max_length=None, pinned=True)
+        queue._core.limited = False  # as in a process that begins now
+    await relay(queue, 7, *range(8))
+    await relay(queue, 7, *range(8))
+    await relay(queue, 8, 8)
+    await relay(queue, 7, *range(8))
+    assert await take(queue) == [6, 7, 8]
+
+
+async def test_rows_that_are_gone_move_no_others(broker: Any) -> None:
+    """Somebody deletes rows of the outbox whose call was sent in part."""
+    queue = await limited(broker)
+    with pytest.raises(QueueFull):
+        await relay(queue, 7, *range(5))
+    taken = await take(queue)
+    await relay(queue, 7, 0, 2, 3, 4)
+    assert taken + await take(queue) == [*range(5)]
+    with pytest.raises(QueueFull):
+        await relay(queue, 8, *range(5, 10))
+    await take(queue)
+    await relay(queue, 8, 9)
+    assert await take(queue) == [9]
+
+
+async def test_what_was_sent_in_part_knows_its_ids(broker: Any, caplog: Any) -> None:
+    queue = await limited(broker)
+    with pytest.raises(QueueFull):
+        await relay(queue, 7, *range(5))
+    await take(queue)
+    await queue.send("x", id="row4")
+    (held,) = await queue.claim()
+    await held.poison("bad")
+    await relay(queue, 7, *range(5))
+    assert await take(queue) == [3]
+    assert "a dead letter has the id: row4" in caplog.text
+
+
 async def test_a_refusal_is_not_remembered_as_done(broker: Any) -> None:
     """The next call of the same sender is another one."""
     queue = await limited(broker, 1, sent=1)
