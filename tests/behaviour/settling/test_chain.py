@@ -162,10 +162,10 @@ async def test_nonsense_is_refused_before_anything_happens(broker: Any, raw: Any
     delivery = await one(orders)
     before = contents(raw)
     for send, says in (
-        ((mails, "x"), "pass pairs of a queue and a body"),
-        ({mails: "x"}, "pass pairs"),
-        (mails, "pass pairs"),
-        ([(mails, "x", "y")], "pass pairs"),
+        ((mails, "x"), "pass a queue and a body"),
+        ({mails: "x"}, "pass a queue"),
+        (mails, "pass a queue"),
+        ([(mails, "x", "y")], "pass a queue"),
         ([("mails", "x")], "is not a queue of"),
         ([(elsewhere, "x")], "is not a queue of"),
         ([(mails, object())], "cannot be encoded|of type object"),
