@@ -134,6 +134,7 @@ def test_long_files_and_functions_are_found() -> None:
         {
             "rq_dlq/a.py": "x = 1\n" * (LONG_FILE + 1),
             "rq_dlq/b.py": "def short():\n" + body * 39 + "def long(\n  a,\n):\n" + body * 38,
+            "rq_dlq/c.py": "def long():\n    # Long: one loop\n" + body * 40,
         }
     )
     assert found.long_files == ["rq_dlq/a.py"]

@@ -108,9 +108,7 @@ def redrive(
     plan = None
     if not chosen["ids"]:
         plan = letters.redrive(dry_run=True, **which, **{**options, **changes})
-        where = f"to {options['to']}" if options["to"] else "back to the queue"
-        what = ", with edited bodies" if options["edit"] else ""
-        confirm(f"Move {many(plan.eligible, 'dead letter')} of {name} {where}{what}", yes=chosen["yes"])
+        _confirm(plan, name, options, yes=chosen["yes"])
     alone = bool(options["to"] or options["edit"])  # only this process can drive it
     begun: dict[str, Any] = {**options, **changes}
     begun["detach"] = options["detach"] or not (alone or is_view(context, name))
@@ -123,6 +121,13 @@ def redrive(
     else:
         drive(context, name, job, alone=alone)
     all_found(context, chosen, Changed(job.counts.eligible, job.counts.leased))
+
+
+def _confirm(plan: Plan[Any], name: str, options: dict[str, Any], *, yes: bool) -> None:
+    """Ask whether to move the messages of a plan, unless that was answered with --yes."""
+    where = f"to {options['to']}" if options["to"] else "back to the queue"
+    what = ", with edited bodies" if options["edit"] else ""
+    confirm(f"Move {many(plan.eligible, 'dead letter')} of {name} {where}{what}", yes=yes)
 
 
 def _say_unattended(context: Context, families: set[str]) -> None:

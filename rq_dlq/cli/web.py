@@ -112,14 +112,8 @@ def web(
     local = host in LOOPBACK
     if token and login_header:
         raise click.UsageError("pass either --token or --login-header")
-    if not ((local and not names) or token or login_header):
-        message = (
-            f"{names[0] if names else host} can be reached from other machines, so the page needs a login: "
-            "pass --token (or set $RQ_DLQ_WEB_TOKEN), or --login-header X-Forwarded-User if a proxy in "
-            "front does "
-            "the login"
-        )
-        raise ConfigurationError(message)
+    if not (token or login_header):
+        _check_private(host, names)
     options: dict[str, Any] = {"token": token} if token else {"user": _user(login_header)}
     pages = app(
         _awaiting(context),
@@ -139,6 +133,17 @@ def web(
         server.run(sockets=[listener])
     if not server.started:
         sys.exit(FAILED)  # its log has the reason
+
+
+def _check_private(host: str, names: tuple[str, ...]) -> None:
+    """Raise ConfigurationError if other machines can reach the page: then it needs a login."""
+    if names or host not in LOOPBACK:
+        message = (
+            f"{names[0] if names else host} can be reached from other machines, so the page needs a login: "
+            "pass --token (or set $RQ_DLQ_WEB_TOKEN), or --login-header X-Forwarded-User if a proxy in "
+            "front does the login"
+        )
+        raise ConfigurationError(message)
 
 
 def _listening(host: str, port: int) -> socket.socket:

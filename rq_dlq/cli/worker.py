@@ -33,7 +33,9 @@ from rq_dlq.worker.stopping import TICK
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from rq_dlq.telemetry.health import Address
+    from rq_dlq import asyncio
+    from rq_dlq.client.broker import Broker
+    from rq_dlq.telemetry.health import Address, Pages
     from rq_dlq.worker.stopping import Stop
     from rq_dlq.worker.vitals import Vitals
 
@@ -193,12 +195,7 @@ def worker(
     several = processes > 1 or watch is not None
     if several and (health or heartbeat_file):
         raise click.UsageError(SEVERAL)
-    log_times(context.verbose, context.log_format)
-    os.environ.update(environment(context))  # read by the app, which is imported next
-    broker = load(app, import_timeout)
-    agree(context, broker, app)
-    if context.log_format == "json":
-        json_logs.instrument(broker)
+    broker = _broker_of(context, app, import_timeout)
     chosen = _queues(queues, [handler.queue.name for handler in broker._handlers])
     run = Worker(
         broker,
@@ -215,18 +212,39 @@ def worker(
         options += [f"--max-messages={max_messages}"] * (max_messages is not None)
         options += [f"--max-memory={max_memory}"] * (max_memory is not None)
         options += ["--burst"] * burst + ["-v"] * context.verbose
-        command = worker_command(app, *options)
-        with watching(watch) as changes:
-            supervisor = Supervisor(command, processes, burst=burst, changes=changes)
-            with ending_unread(supervisor.end, supervisor.vitals), announced(supervisor.vitals):
-                code = supervisor.run()
-        sys.exit(code)
+        sys.exit(_supervise(worker_command(app, *options), processes, watch, burst=burst))
+    pages = metrics_of(broker) if health else None
+    _run(run, health, heartbeat_file, pages, until_eof=until_eof)
+
+
+def _broker_of(context: Context, app: str, import_timeout: float) -> Broker | asyncio.Broker:
+    """Import the broker of an app, with the settings of this command; the log is as it wants it."""
+    log_times(context.verbose, context.log_format)
+    os.environ.update(environment(context))  # read by the app, which is imported next
+    broker = load(app, import_timeout)
+    agree(context, broker, app)
+    if context.log_format == "json":
+        json_logs.instrument(broker)
+    return broker
+
+
+def _supervise(command: Sequence[str], processes: int, watch: str | None, *, burst: bool) -> int:
+    """Run several processes until all have ended; the exit code."""
+    with watching(watch) as changes:
+        supervisor = Supervisor(command, processes, burst=burst, changes=changes)
+        with ending_unread(supervisor.end, supervisor.vitals), announced(supervisor.vitals):
+            return supervisor.run()
+
+
+def _run(
+    run: Worker, health: Address | None, heartbeat_file: Path | None, pages: Pages | None, *, until_eof: bool
+) -> None:
+    """Run the handlers in this process until it is stopped."""
     threading.Thread(target=_end_in_time, args=(run.stop,), daemon=True).start()
     if until_eof:
         threading.Thread(target=_stop_at_eof, daemon=True).start()
         run.recycling.then = lambda: tell(FULL)
         threading.Thread(target=_tell_that_it_works, args=(run.vitals,), daemon=True).start()
-    pages = metrics_of(broker) if health else None
     gc.freeze()  # imported objects stay; scanning them for garbage would stop all calls for a while
     with (
         ending_unread(run.stop.finishing.set, run.vitals),

@@ -6,6 +6,7 @@ import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.batches import calls
@@ -107,31 +108,9 @@ def claim_batch(
     renewal = renewal or Renewal(lease)
     sizes: list[int] = []
     got = 0
-
-    def once(
-        patience: int, *, alarmed: bool, thorough: bool
-    ) -> Steps[tuple[claiming_calls.Claimed | None, int | Word]]:
-        token = token_of(name, queue.keys.family, len(sizes))
-        claimed: claiming_calls.Claimed = yield claiming_calls.claim(
-            queue.keys,
-            part=queue.part,
-            token=token,
-            count=min(CLAIM, limit - sum(sizes)),
-            lease=lease,
-            patience=patience,
-            alarmed=alarmed,
-            thorough=thorough,
-            consumer=queue.consumer,
-            seed=seed(),
-            default_policy=queue.policy,
-            answer="count",
-        )
-        yield from renewal.note(queue.keys, token, claimed)
-        if claimed.gathered:
-            yield from carry_ended(queue, claimed.now)
-        return claimed if claimed.messages else None, claimed.wait
-
     while sum(sizes) < limit and got < size:
+        token, count = token_of(name, queue.keys.family, len(sizes)), min(CLAIM, limit - sum(sizes))
+        once = partial(_claim_once, queue, token, renewal, count=count, lease=lease)
         claimed = yield from patiently(queue, once, 0 if sizes else wait)
         if claimed:
             sizes.append(claimed.messages)
@@ -140,6 +119,38 @@ def claim_batch(
         if not claimed or (claimed.messages < CLAIM and claimed.wait != 0 and queue.part == "live"):
             break
     return ClaimedBatch(name, queue.keys.family, tuple(sizes), got)
+
+
+def _claim_once(
+    queue: QueueState[Any],
+    token: str,
+    renewal: Renewal,
+    patience: int,
+    *,
+    count: int,
+    lease: int,
+    alarmed: bool,
+    thorough: bool,
+) -> Steps[tuple[claiming_calls.Claimed | None, int | Word]]:
+    """Make one claim of a batch; None: it got nothing. Also, as `Claimed.wait`, when to claim again."""
+    claimed: claiming_calls.Claimed = yield claiming_calls.claim(
+        queue.keys,
+        part=queue.part,
+        token=token,
+        count=count,
+        lease=lease,
+        patience=patience,
+        alarmed=alarmed,
+        thorough=thorough,
+        consumer=queue.consumer,
+        seed=seed(),
+        default_policy=queue.policy,
+        answer="count",
+    )
+    yield from renewal.note(queue.keys, token, claimed)
+    if claimed.gathered:
+        yield from carry_ended(queue, claimed.now)
+    return claimed if claimed.messages else None, claimed.wait
 
 
 def find_batch(keys: QueueKeys, name: str) -> Steps[ClaimedBatch]:

@@ -123,16 +123,10 @@ def claim(
     """
     held_for = queue.lease if lease is None else lease
 
-    def claim_own(
-        number: int, patience: int, *, alarmed: bool, thorough: bool
-    ) -> Steps[tuple[list[D], int | Word]]:
-        return _claim_once(
-            queue, make, number, held_for, patience, alarmed=alarmed, thorough=thorough,
-            permit=permit, undecodable=undecodable,
-        )  # fmt: skip
+    claim_own = partial(_claim_once, queue, make, held_for, permit=permit, undecodable=undecodable)
 
     def claim_one(member: QueueState[Any], number: int) -> Steps[list[D]]:
-        return patiently(member, partial(_claim_once, member, make, number, held_for), 0, stopped)
+        return patiently(member, partial(_claim_once, member, make, held_for, number), 0, stopped)
 
     def once(patience: int, *, alarmed: bool, thorough: bool) -> Steps[tuple[list[D], int | Word]]:
         if queue.opened and not queue.shows_letters:  # nearly always: one generator less
@@ -202,8 +196,8 @@ def patiently(
 def _claim_once(
     queue: QueueState[Any],
     make: Make[D],
-    count: int,
     lease: int,
+    count: int,
     patience: int,
     *,
     alarmed: bool,
@@ -212,6 +206,7 @@ def _claim_once(
     undecodable: Undecodable[D] | None = None,
 ) -> Steps[tuple[list[D], int | Word]]:
     """Claim once: the messages that decode and, as `Claimed.wait`, when to claim again."""
+    # Long: whatever fails on the way, the token and the permit are given back in one place
     token, resumed = _token(queue)
     suspects: Suspects = "all"
     permit = permit if queue.part == "live" else None  # failures of dead letters are not charged

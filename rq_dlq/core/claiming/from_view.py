@@ -128,6 +128,7 @@ def _claim_oldest(
     Raises:
         BrokerRefused: only members have dead letters where the server refuses to claim, or to check.
     """
+    # Long: whatever fails on the way, what was claimed until then is kept for the next claim
     seen = queue.seen
     found: list[tuple[QueueState[Any], list[D]]] = []
 

@@ -86,9 +86,7 @@ def commit(
     order = Order(batch, secrets.token_hex(8), grace, remembered, others)
     note = f"{NOTE}{order.call}.0.0"
     if others:
-        yield from _keep(keys, job, others, ttl)
-        staged = job_calls.stage(keys, job, note, [msgspec.json.encode(order)])
-        yield Pipeline([staged, job_calls.cut(keys, job, note, 1), job_calls.keep(keys, job, note, ttl)])
+        yield from _stage_note(keys, job, note, order, ttl)
         here = {note: 1, **here}
     confirm = queues[0].client.confirm
     while True:
@@ -125,6 +123,13 @@ class Order(msgspec.Struct, frozen=True):
             keys, job, lengths, batch=self.batch, call=self.call, grace=self.grace,
             remembered=self.remembered, opening=opening,
         )  # fmt: skip
+
+
+def _stage_note(keys: QueueKeys, job: str, note: str, order: Order, ttl: int) -> Steps[None]:
+    """Keep the lists of other queues, and stage their commits, in a list without messages."""
+    yield from _keep(keys, job, order.others, ttl)
+    staged = job_calls.stage(keys, job, note, [msgspec.json.encode(order)])
+    yield Pipeline([staged, job_calls.cut(keys, job, note, 1), job_calls.keep(keys, job, note, ttl)])
 
 
 def _keep(keys: QueueKeys, job: str, others: Mapping[str, Mapping[str, int]], ttl: int) -> Steps[None]:
