@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from rq_dlq._keys import QueueKeys
 from rq_dlq.client.arguments import check_entry
 from rq_dlq.core.policies import policies
-from rq_dlq.core.queues.who import act as act_of
+from rq_dlq.core.queues.who import act_by
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import Entry, Pattern, RedeliveryPolicy
 
@@ -153,8 +153,7 @@ class Policies:
             True
         """
         naming = self._broker.settings.naming
-        act = await self._broker._run(act_of("undeclared", by))
-        return await self._broker._run(policies.undeclare(self._keys_of(queue), naming, act))
+        return await self._broker._run(policies.undeclare(self._keys_of(queue), naming, by))
 
     async def read(self) -> PolicyMap:
         """Read all entries.
@@ -201,7 +200,7 @@ class Policies:
     ) -> int:
         settings, did = self._broker.settings, "removed a policy" if entry is None else "set a policy"
         chosen = f"policy {Pattern.parse(pattern).text}"
-        act = await self._broker._run(act_of(did, by, chosen=chosen))
+        act = partial(act_by, did=did, by=by, chosen=chosen)
         steps = policies.set_policy(
             settings.namespace, settings.naming, pattern, entry, progress=progress, act=act
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from rq_dlq._keys import QueueKeys
 from rq_dlq.client.arguments import check_entry
 from rq_dlq.core.policies import policies
-from rq_dlq.core.queues.who import act as act_of
+from rq_dlq.core.queues.who import act_by
 from rq_dlq.errors import PolicyError
 from rq_dlq.policy import Entry, Pattern, RedeliveryPolicy
 
@@ -154,8 +154,7 @@ class Policies:
             True
         """
         naming = self._broker.settings.naming
-        act = self._broker._run(act_of("undeclared", by))
-        return self._broker._run(policies.undeclare(self._keys_of(queue), naming, act))
+        return self._broker._run(policies.undeclare(self._keys_of(queue), naming, by))
 
     def read(self) -> PolicyMap:
         """Read all entries.
@@ -202,7 +201,7 @@ class Policies:
     ) -> int:
         settings, did = self._broker.settings, "removed a policy" if entry is None else "set a policy"
         chosen = f"policy {Pattern.parse(pattern).text}"
-        act = self._broker._run(act_of(did, by, chosen=chosen))
+        act = partial(act_by, did=did, by=by, chosen=chosen)
         steps = policies.set_policy(
             settings.namespace, settings.naming, pattern, entry, progress=progress, act=act
         )

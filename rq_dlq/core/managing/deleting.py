@@ -13,6 +13,7 @@ from rq_dlq.core.queues.registry import unlist
 from rq_dlq.core.queues.who import act as act_of
 from rq_dlq.core.queues.who import note
 from rq_dlq.core.steps.replies import ERRORS, Word
+from rq_dlq.core.steps.riding import riding
 from rq_dlq.core.steps.senders import once
 from rq_dlq.core.steps.step import CHUNK, WINDOW, Steps
 
@@ -55,8 +56,7 @@ def _delete(queue: QueueState[Any], *, force: bool, by: str | None) -> Steps[int
             raise ERRORS[Word.NOT_EMPTY](message)
         before = found
         yield from roll_forward(queue.keys, CHUNK * WINDOW, early=True)
-    yield from note(queue.keys.namespace, act, queue=queue.name, number=found)
-    yield from carry_left(queue)
+    yield from riding(carry_left(queue), note(queue.keys.namespace, act, queue=queue.name, number=found))
     yield from unlist(queue.keys)
     forget(queue)
     return found

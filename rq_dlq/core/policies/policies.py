@@ -19,9 +19,10 @@ from rq_dlq.core.policies import calls
 from rq_dlq.core.policies.given_names import check_names, given_names, usual_names
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.registry import LETTERS
-from rq_dlq.core.queues.who import note
+from rq_dlq.core.queues.who import act_by, note
 from rq_dlq.core.steps.driving import together
 from rq_dlq.core.steps.replies import Word
+from rq_dlq.core.steps.riding import riding
 from rq_dlq.core.steps.step import Pipeline, Steps, chunks
 from rq_dlq.errors import BrokerRefused, PolicyError, UpgradeRequired
 from rq_dlq.policy import Entry, Pattern, PolicyMap, QueueSettings
@@ -84,9 +85,8 @@ def _apply(keys: QueueKeys, policy_map: _Map, declared: bytes | None = None) -> 
         declared: as it is written; empty: remove it, None: keep it.
     """
     naming, replaced = policy_map.parsed.naming, None
-    yield from _mark_anew(keys, policy_map)
+    before, version_before = yield from _read_marked(keys, policy_map)
     while True:
-        before, version_before = yield from policy_map.read(keys)
         parsed, read = policy_map.parsed, policy_map.version  # another queue may read it again
         text = marked_anew(before) if declared is None else declared
         replaced = before if replaced is None else replaced
@@ -112,15 +112,18 @@ def _apply(keys: QueueKeys, policy_map: _Map, declared: bytes | None = None) -> 
             replaced = None
         elif version == read:
             return entry if replaced == text else decoded(replaced)
+        before, version_before = yield from policy_map.read(keys)
 
 
-def _mark_anew(keys: QueueKeys, policy_map: _Map) -> Steps[None]:
-    """Give the entries of the map that an earlier version wrote the marks of this one, if the user may."""
-    yield from policy_map.read(keys)
-    for pattern, text in (policy_map.fields or {}).items():
-        if pattern != VERSION and (anew := marked_anew(text)) != text:
-            with suppress(BrokerRefused):
-                yield calls.set_policy(keys.namespace, pattern.decode(), anew)
+def _read_marked(keys: QueueKeys, policy_map: _Map) -> Steps[tuple[bytes, bytes]]:
+    """Read the map; entries that an earlier version wrote get the marks of this one, if the user may."""
+    settings = yield from policy_map.read(keys)
+    entries = {pattern: text for pattern, text in (policy_map.fields or {}).items() if pattern != VERSION}
+    old = {pattern: anew for pattern, text in entries.items() if (anew := marked_anew(text)) != text}
+    for pattern, anew in old.items():
+        with suppress(BrokerRefused):
+            yield calls.set_policy(keys.namespace, pattern.decode(), anew)
+    return (yield from policy_map.read(keys)) if old else settings
 
 
 def _write(keys: QueueKeys, configure: Call[Word], given: Sequence[str]) -> Steps[tuple[Word, bytes | None]]:
@@ -164,7 +167,7 @@ def set_policy(
     entry: Entry | Callable[[Entry | None], Entry] | None,
     *,
     progress: Callable[[int, int], object] | None = None,
-    act: str = "",
+    act: Callable[[str], str] | None = None,
 ) -> Steps[int]:
     """Set an entry of the map, or remove it (None), and apply it to every queue that it matches.
 
@@ -172,7 +175,7 @@ def set_policy(
         entry: also a function that makes it from the earlier one (None: there is none). It is called again if
             another client has changed that in the meantime, so both changes count.
         progress: called with how many queues are done, and of how many.
-        act: the entry for the audit (`core/queues/who.py`); empty: no note.
+        act: makes the entry for the audit of the Redis user (`core/queues/who.py`); None: no note.
 
     Returns:
         How many queues it matches. If it is interrupted, only some of them have it, and a note on the error
@@ -182,8 +185,7 @@ def set_policy(
         PolicyError: the pattern or the entry is invalid, or gives dead letters a name that they cannot have.
     """
     parsed = Pattern.parse(pattern)
-    yield from _write_entry(namespace, naming, parsed, entry, act)
-    families = yield queue_calls.registered(namespace)
+    families = yield from _write_entry(namespace, naming, parsed, entry, act)
     matched = [QueueKeys(namespace, family) for family in filter(parsed.matches, families)]
     policy_map, done, applied = _Map(naming), 0, 0
     try:
@@ -213,25 +215,28 @@ def _write_entry(
     naming: Naming,
     pattern: Pattern,
     entry: Entry | Callable[[Entry | None], Entry] | None,
-    act: str,
-) -> Steps[None]:
-    """Write an entry into the map."""
+    act: Callable[[str], str] | None,
+) -> Steps[list[str]]:
+    """Write an entry into the map; returns the names of the queues that there are after that."""
     name = pattern.text.encode()
+    reads = Pipeline([queue_calls.registered(namespace), calls.policies(namespace), queue_calls.whoami()])
     while True:
-        families, fields = list[str](), dict[bytes, bytes]()
-        if entry is not None or act:
-            families, fields = yield Pipeline([queue_calls.registered(namespace), calls.policies(namespace)])
+        families, fields, user = yield reads
+        noted = "" if act is None else act(user)
         before = fields.get(name, b"")
-        new = entry(_earlier(pattern, before)) if callable(entry) else entry
+        new = entry if entry is None or isinstance(entry, Entry) else entry(_earlier(pattern, before))
         if new is not None:
             check_names(PolicyMap.read(fields, naming), pattern, new, families)
         text = b"" if new is None else new.encode()
-        seen = before if callable(entry) else None
+        seen = None if new is entry else before
         replaced = (yield calls.set_policy(namespace, pattern.text, text, seen)) or b""
         if seen is None or replaced in {seen, text}:
             break
-    if before != text:
-        yield from note(namespace, act)
+    return (yield from riding(note(namespace, noted if before != text else ""), _names(namespace)))
+
+
+def _names(namespace: str) -> Steps[list[str]]:
+    return (yield queue_calls.registered(namespace))  # type: ignore[no-any-return]
 
 
 def _earlier(pattern: Pattern, text: bytes) -> Entry | None:
@@ -249,9 +254,17 @@ def _earlier(pattern: Pattern, text: bytes) -> Entry | None:
         raise PolicyError(message) from None
 
 
-def undeclare(keys: QueueKeys, naming: Naming, act: str = "") -> Steps[bool]:
-    """Remove the declarations of programs for a queue; returns whether it had any."""
-    before, _ = yield calls.configured(keys)
+def undeclare(keys: QueueKeys, naming: Naming, by: str | None = None) -> Steps[bool]:
+    """Remove the declarations of programs for a queue; returns whether it had any.
+
+    Args:
+        by: the operator's name; None: the user and host of this process.
+
+    Raises:
+        InvalidInput: this is not a name.
+    """
+    (before, _), user = yield Pipeline([calls.configured(keys), queue_calls.whoami()])
+    act = act_by(user, "undeclared", by)
     if before:
         yield from _apply(keys, _Map(naming), b"")
         yield from note(keys.namespace, act, queue=keys.family)

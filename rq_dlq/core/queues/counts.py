@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.queues import calls
 from rq_dlq.core.queues.each import UnreachableQueue, each_queue, lost_queue
-from rq_dlq.core.queues.names import behind
-from rq_dlq.core.steps.step import NodeUnavailable, Pipeline, Steps
+from rq_dlq.core.queues.names import LOOKED_AT, behind
+from rq_dlq.core.steps.step import NodeUnavailable, Pipeline, Steps, chunks
 from rq_dlq.values.counts import QueueStats
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ def stats(queue: QueueState[Any]) -> Steps[QueueStats]:
 
 
 def _stats(queue: QueueName, shown: Sequence[QueueName]) -> Steps[QueueStats]:
-    own = QueueStats(queue.name, 0, 0, 0, 0, 0, None, None, {})
-    if not queue.view:
-        own = (yield calls.stats(queue.keys, queue.name))[1]
-    dead = expired = 0
-    for member in shown if queue.view else shown[1:]:
-        _, counts = yield calls.stats(member.keys, member.name)
-        dead += counts.dead if member.part == "dead" else 0
-        expired += counts.expired if member.part == "expired" else 0
+    read: list[QueueStats] = []
+    for part in chunks(shown, LOOKED_AT):
+        read += [counts for _, counts in (yield Pipeline([calls.stats(one.keys, one.name) for one in part]))]
+    empty = QueueStats(queue.name, 0, 0, 0, 0, 0, None, None, {})
+    own, *others = [empty, *read] if queue.view else read
+    letters = list(zip(shown if queue.view else shown[1:], others, strict=True))
+    dead = sum(counts.dead for member, counts in letters if member.part == "dead")
+    expired = sum(counts.expired for member, counts in letters if member.part == "expired")
     return replace(own, dead=own.dead + dead, expired=own.expired + expired)
 
 

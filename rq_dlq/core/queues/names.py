@@ -59,13 +59,17 @@ def behind(queue: QueueState[T], run: Callable[[list[QueueState[T]]], Steps[R]])
         return (yield from drive(steps, as_it_is, error=error))
     if noted:
         steps.close()
-        return (yield from run((yield from members(queue))))
+        return (yield from run((yield from members(queue, noted=True))))
     _note(queue, view=False, also_letters=False)
     return (yield from drive(steps, as_it_is, replies[0] if alone else replies))
 
 
-def members(queue: QueueState[T]) -> Steps[list[QueueState[T]]]:
-    """The queues behind a name, as `behind` runs steps on them."""
+def members(queue: QueueState[T], *, noted: bool = False) -> Steps[list[QueueState[T]]]:
+    """The queues behind a name, as `behind` runs steps on them.
+
+    Args:
+        noted: the name was given once, which is known.
+    """
     namespace = queue.keys.namespace
     asks: list[Command[Any]] = [calls.is_alias(namespace, queue.name)]
     more: list[Command[Any]] = [
@@ -73,7 +77,9 @@ def members(queue: QueueState[T]) -> Steps[list[QueueState[T]]]:
         calls.opening(queue.keys),
         calls.was_sent_to(queue.keys),
     ]
-    noted, *found = yield Pipeline([*asks, *more] if queue.shows_letters else asks)
+    found: Sequence[Any] = ()
+    if not noted:
+        noted, *found = yield Pipeline([*asks, *more] if queue.shows_letters else asks)
     if not noted:
         _note(queue, view=False, also_letters=False)
         return [queue]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -151,6 +152,38 @@ async def test_a_redrive_of_a_group(broker: Any) -> None:
 @each_row_afresh("name", VERBS)
 async def test_a_verb_of_operators(name: str, broker: Any) -> None:
     assert await most_trips(broker, VERBS[name]) <= 2
+
+
+@each_row_afresh("force", [False, True])
+async def test_a_delete(force: bool, broker: Any) -> None:
+    """Between the removal of the keys and that of the name, parts of gathers are carried."""
+    for _ in ("loads the scripts", "is counted"):
+        queue = broker.queue("gone")
+        await queue.send("x")
+        if not force:
+            await queue.purge(all=True)
+        trips, _ = await trips_of(broker, partial(queue.delete, force=force))
+    assert trips == 4
+
+
+async def test_a_change_of_policies(broker: Any) -> None:
+    """Two for the map, one for the names of queues, two for the settings of each 25 queues."""
+    await broker.queue("orders").send("x")
+    policies, most = broker.policies, 5
+    assert (await trips_of(broker, lambda: policies.set("orders", rate="9/s"))) == (most, 1)
+    assert (await trips_of(broker, lambda: policies.set("others", rate="9/s"))) == (3, 0)
+    assert (await trips_of(broker, lambda: policies.remove("orders"))) == (most, 1)
+    await broker.queue("orders", rate="7/s").open()
+    assert (await trips_of(broker, lambda: policies.undeclare("orders"))) == (4, True)
+    assert (await trips_of(broker, lambda: policies.undeclare("orders"))) == (1, False)
+
+
+async def test_an_opening(broker: Any) -> None:
+    """The name, the map and, where the map has something for it, the settings."""
+    await broker.queue("other").open()
+    assert (await trips_of(broker, broker.queue("orders").open))[0] == 2
+    await broker.policies.set("orders.#", rate="9/s")
+    assert (await trips_of(broker, broker.queue("orders.eu").open))[0] == 3
 
 
 @each_row_afresh("name", READS)
