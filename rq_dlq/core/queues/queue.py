@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from rq_dlq.core.queues.client import Client
-from rq_dlq.core.queues.view_state import SeenMembers
+from rq_dlq.core.queues.view_state import LastShown, SeenMembers
 from rq_dlq.core.steps.indeterminate import Claims, Settlements
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.counted import Counted
@@ -76,6 +76,7 @@ class QueueState(QueueName, Generic[T]):
         indeterminate: settlements whose outcome is unknown.
         members: the queues whose dead letters the name has shown so far, by their names and parts.
         seen: the members that have dead letters, as last read.
+        shown: what the name showed when a verb last asked; None: no verb did, or it showed no letters.
         viewed: this is such a member; its tokens name its family.
         takes: the tasks that the program takes; empty: bodies of the codec's type (`taken_of`).
         said: whether sent messages had a key, or a dependency.
@@ -98,6 +99,7 @@ class QueueState(QueueName, Generic[T]):
     indeterminate: Settlements = field(default_factory=Settlements)
     members: dict[Address, QueueState[T]] = field(default_factory=dict[Address, "QueueState[T]"])
     seen: SeenMembers = field(default_factory=SeenMembers)
+    shown: LastShown | None = None
     viewed: bool = False
     takes: Taken = field(default_factory=dict[str, Signature])
     said: set[Of] = field(default_factory=set["Of"])
@@ -123,6 +125,7 @@ class QueueState(QueueName, Generic[T]):
                 also_letters=False,
                 members={},
                 seen=SeenMembers(),
+                shown=None,
                 viewed=True,
             )
         return self.members[address]

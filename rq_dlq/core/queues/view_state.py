@@ -27,6 +27,19 @@ class Rotation(Generic[T]):
         return part
 
 
+@dataclass(frozen=True, slots=True)
+class LastShown:
+    """What a name showed when a verb last asked.
+
+    Attributes:
+        families: the queues that there were.
+        given: those of their dead-letter and expiry queues that had the name.
+    """
+
+    families: Sequence[str]
+    given: Sequence[Address]
+
+
 @dataclass
 class SeenMembers:
     """The members that a client has read. It only says where to claim; the claim's script decides.

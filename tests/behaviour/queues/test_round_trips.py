@@ -203,6 +203,49 @@ async def test_a_verb_for_a_redrive(verb: str, broker: Any) -> None:
     assert trips == 2
 
 
+# A name that shows the dead letters of others
+
+SHARED: dict[str, tuple[Act, int]] = {
+    "stats": (lambda lost: lost.stats(), 1),
+    "groups": (lambda lost: lost.dlq.groups(), 1),
+    "count": (lambda lost: lost.select("body = 1").count(), 1),
+    "redrive": (lambda lost: lost.dlq.redrive(limit=2), 4),
+    "purge": (lambda lost: lost.select(limit=1).purge(), 2),
+    "purge letters": (lambda lost: lost.dlq.purge(where="delivery_count > 0"), 2),
+}
+
+
+@each_row_afresh("name", SHARED)
+async def test_a_shared_name(name: str, broker: Any) -> None:
+    """Once it is known whose letters it shows, a verb takes as many trips as for a queue."""
+    act, most = SHARED[name]
+    await give(broker)
+    lost = broker.queue("LOST")
+    await lost.stats()
+    await act(lost)
+    await bury(broker.queue("a"), [1, 2, 3])
+    trips, _ = await trips_of(broker, lambda: act(lost))
+    assert trips <= most
+    trips, _ = await trips_of(broker, lambda: act(broker.queue("LOST")))
+    assert trips <= most + 3, "its aliases, its queues and their names are read first"
+
+
+async def test_a_shared_name_shows_what_was_given_since(broker: Any) -> None:
+    await give(broker)
+    lost = broker.queue("LOST")
+    assert await counts(lost) == {"dead": 2}
+    await broker.policies.set("b", dead_letter=SharedDeadLetterStrategy("LOST"))
+    await bury(broker.queue("b"), ["z"])
+    assert await counts(lost) == {"dead": 3}
+    assert (await trips_of(broker, lost.stats))[0] == 1
+    await broker.policies.remove("a")
+    assert await counts(lost) == {"dead": 1}
+    await lost.send("own")
+    assert await counts(lost) == {"ready": 1, "dead": 1}
+    await broker.policies.remove("b")
+    assert await counts(lost) == {"ready": 1}
+
+
 # A name changes hands
 
 
