@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.keyed import calls, keyed
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from rq_dlq.values.outage import Level
     from rq_dlq.values.process import ProcessReport
 
+R = TypeVar("R")
+
 SHOWN: Final = 10  # lines
 OFTEN: Final = 5  # failures in a row without a charge that are reported
 READ: Final = 100  # scheduled messages of a queue that are examined for these
@@ -50,9 +52,7 @@ HEEDED_BY: Final[dict[Of, str]] = {"key": "--per-key order", "dependency": "--br
 
 def breakers(settings: BrokerSettings) -> Steps[Check]:
     """Whether dependencies are down or paused, and which failures did not count against theirs."""
-    families: list[str] = yield queue_calls.registered(settings.namespace)
-    found = (yield from each_queue(families, partial(_outages, settings.namespace))) if families else []
-    told = [one for one in found if not isinstance(one, UnreachableQueue)]
+    told = yield from _of_all(settings, partial(_outages, settings.namespace))
     wrong = [words for level, words in told if level != "calm"]
     advice = ["`rq-dlq queue ls --dependencies` lists what is down or paused"] if wrong else []
     if uncounted := _uncounted((yield from workers(settings.namespace))):
@@ -118,10 +118,9 @@ def former(settings: BrokerSettings) -> Steps[Check]:
 
 def _former(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:
     keys = [QueueKeys(settings.namespace, name) for name in names]
-    numbered: list[bool] = yield Pipeline([calls.are_numbered(one) for one in keys])
-    declared: list[tuple[bytes, bytes]] = yield Pipeline([policy_calls.configured(one) for one in keys])
+    found = yield Pipeline([*map(calls.are_numbered, keys), *map(policy_calls.configured, keys)])
     said: list[str | UnreachableQueue] = []
-    for name, are_numbered, (entry, _) in zip(names, numbered, declared, strict=True):
+    for name, are_numbered, (entry, _) in zip(names, found[: len(keys)], found[len(keys) :], strict=True):
         if not are_numbered:
             said.append(f"{name}: {NUMBERED_BEFORE}")
         elif marked_anew(entry) != entry:
@@ -235,16 +234,23 @@ def _found(
     well: str,
     advice: Callable[[Sequence[str]], str],
 ) -> Steps[Check]:
-    """A check of all queues, without those that cannot be read.
+    """A check of all queues.
 
     Args:
         read: the findings of some queues.
         well: what is said if there are none.
     """
-    families: list[str] = yield queue_calls.registered(settings.namespace)
-    found = (yield from each_queue(families, partial(read, settings))) if families else []
-    said = [one for one in found if isinstance(one, str)]
+    said = yield from _of_all(settings, partial(read, settings))
     return Check(name, "warn", _few(said), advice(said)) if said else Check(name, "ok", well)
+
+
+def _of_all(
+    settings: BrokerSettings, read: Callable[[Sequence[str]], Steps[list[R | UnreachableQueue]]]
+) -> Steps[list[R]]:
+    """What is read of all queues, without those that cannot be read."""
+    families: list[str] = yield queue_calls.registered(settings.namespace)
+    found = (yield from each_queue(families, read)) if families else []
+    return [one for one in found if not isinstance(one, UnreachableQueue)]
 
 
 def _few(said: Sequence[str]) -> str:
