@@ -1,4 +1,8 @@
-"""The plan of a simulated outage (`rq_dlq/testing/outage.py`), and its results."""
+"""The plan of a simulated outage (`rq_dlq/testing/outage.py`), and its results.
+
+It is for operators who choose a breaker: `rq-dlq policy simulate` shows it. Row K6 of `docs/reliability.md`
+is the proof, with plans of its own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Reports whether a process is alive and ready: by HTTP, by a file, and to systemd."""
+"""Reports whether a process is alive and ready: by HTTP, by a file, and to systemd.
+
+HTTP is for Kubernetes and load balancers, the file for containers without a port, systemd for machines
+without containers.
+"""
 
 from __future__ import annotations
 

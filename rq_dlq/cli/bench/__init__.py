@@ -1,5 +1,6 @@
 """`rq-dlq bench`: the limits of a server, and the fraction of them that the queues reach.
 
+It is for operators, who have the package and no checkout; `tests/benchmarks` is for contributors.
 `limits` measures the server without queues, `figures` measures the queues, and `view` shows both.
 """
 
