@@ -11,7 +11,8 @@ from rq_dlq.core.choosing.rows import following
 from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.groups.index import NEW_WITHIN, index_groups
 from rq_dlq.core.queues import calls as queue_calls
-from rq_dlq.core.steps.step import Pipeline
+from rq_dlq.core.steps.driving import together
+from rq_dlq.core.steps.step import WINDOW, Pipeline, chunks
 from rq_dlq.filters._facts import MessageFacts
 from rq_dlq.values.counts import ErrorGroup, GroupCount
 from rq_dlq.values.durations import Duration, milliseconds
@@ -140,8 +141,9 @@ def _groups(choice: Choice, within: int, members: Sequence[QueueState[Any]]) -> 
     if choice.limit is not None:
         counted = yield from _counted(members, choice, within)
     else:
-        for member in members:
-            counted += yield from _of_one(member, choice, within)
+        for some in chunks(members, WINDOW):
+            each = yield from together([_of_one(member, choice, within) for member in some])
+            counted += [group for own in each for group in own]
     for group in counted:
         known = found.get(group.fingerprint)
         found[group.fingerprint] = group if known is None else known + group

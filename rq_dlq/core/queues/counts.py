@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq._keys import QueueKeys
 from rq_dlq.core.queues import calls
-from rq_dlq.core.queues.each import UnreachableQueue, each_queue, lost_queue
-from rq_dlq.core.queues.names import LOOKED_AT, behind
+from rq_dlq.core.queues.each import AT_ONCE, UnreachableQueue, each_queue, lost_queue
+from rq_dlq.core.queues.names import behind
 from rq_dlq.core.steps.step import NodeUnavailable, Pipeline, Steps, chunks
 from rq_dlq.values.counts import QueueStats
 
@@ -26,7 +26,7 @@ def stats(queue: QueueState[Any]) -> Steps[QueueStats]:
 
 def _stats(queue: QueueName, shown: Sequence[QueueName]) -> Steps[QueueStats]:
     read: list[QueueStats] = []
-    for part in chunks(shown, LOOKED_AT):
+    for part in chunks(shown, AT_ONCE):
         read += [counts for _, counts in (yield Pipeline([calls.stats(one.keys, one.name) for one in part]))]
     empty = QueueStats(queue.name, 0, 0, 0, 0, 0, None, None, {})
     own, *others = [empty, *read] if queue.view else read

@@ -15,11 +15,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.queues.each import AT_ONCE
 from rq_dlq.core.queues.names import behind
 from rq_dlq.core.queues.who import who
 from rq_dlq.core.redrive import calls
 from rq_dlq.core.steps.replies import ERRORS, Word
-from rq_dlq.core.steps.step import Deadline, Pipeline, Steps
+from rq_dlq.core.steps.step import Deadline, Pipeline, Steps, chunks
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.durations import shown
 from rq_dlq.values.failure import Cause
@@ -144,10 +145,11 @@ def jobs(queue: QueueState[Any]) -> Steps[list[Redrive]]:
 
 def _jobs(members: Sequence[QueueName]) -> Steps[list[Redrive]]:
     found: list[Redrive] = []
-    for keys in {member.keys: None for member in members}:
-        ids: list[str] = yield calls.jobs(keys)
-        if ids:
-            records: list[Redrive | None] = yield Pipeline([calls.record(keys, job) for job in ids])
+    for some in chunks([*dict.fromkeys(member.keys for member in members)], AT_ONCE):
+        listed: list[list[str]] = yield Pipeline([calls.jobs(keys) for keys in some])
+        jobs_of = zip(some, listed, strict=True)
+        if asks := [calls.record(keys, job) for keys, ids in jobs_of for job in ids]:
+            records: list[Redrive | None] = yield Pipeline(asks)
             found += (one for one in records if one is not None)
     return sorted(found, key=lambda one: one.asked.at, reverse=True)
 
