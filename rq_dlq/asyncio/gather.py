@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from rq_dlq.asyncio.results import SentForResult
 from rq_dlq.client.links import link_of
+from rq_dlq.core.claiming.cut_off import is_cut_off
 from rq_dlq.core.gathers import gather
 from rq_dlq.core.sending.packing import asks_result
 from rq_dlq.values.forks import this_process
 from rq_dlq.values.message import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
     from typing import Self
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rq_dlq.asyncio.queue import Queue
     from rq_dlq.asyncio.task import Task
     from rq_dlq.core.sending.packing import Link
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.sent import Sent
 
@@ -38,8 +40,10 @@ class Gather:
     children of its queue have ended is open again.
 
     An error in the block cancels the gather, as `cancel` does, and is raised. If the process is killed in the
-    block, `then` is delivered at the end of `within`. If `then` is cancelled, purged, moved or expires, the
-    gather is over. A forked child that leaves the block leaves the gather to its parent.
+    block, `then` is delivered at the end of `within`. A task that is cancelled while it enters the block
+    leaves no `then`, unless its id was chosen; while it leaves the block, it closes the gather all the same.
+    If `then` is cancelled, purged, moved or expires, the gather is over. A forked child that leaves the block
+    leaves the gather to its parent.
 
     Examples:
         >>> async with broker.gather(then=(mails, {"to": "anna"}), within="1d") as gather:
@@ -181,7 +185,7 @@ class Gather:
 
     async def __aenter__(self) -> Self:
         self._process = this_process()
-        await self._broker._run(gather.open_gather(self._core))
+        await self._run(gather.open_gather(self._core), gather.abandon)
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -189,9 +193,18 @@ class Gather:
             return
         if error is None:
             if not self._core.over:
-                await self.close()
+                await self._run(gather.close(self._core), gather.close)
         else:
             await self._broker._leave(self._core.then.queue, gather.cancel(self._core), error)
+
+    async def _run(self, steps: Steps[None], then: Callable[[gather.Gathering], Steps[None]]) -> None:
+        """Run steps of the block; if they are cut off, these are tried once."""
+        try:
+            await self._broker._run(steps)
+        except BaseException as error:
+            if is_cut_off(error):
+                await self._broker._leave(self._core.then.queue, then(self._core), error)
+            raise
 
 
 class GatheredTask(Generic[P, R_co]):

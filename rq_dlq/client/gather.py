@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from rq_dlq.client.links import link_of
 from rq_dlq.client.results import SentForResult
+from rq_dlq.core.claiming.cut_off import is_cut_off
 from rq_dlq.core.gathers import gather
 from rq_dlq.core.sending.packing import asks_result
 from rq_dlq.values.forks import this_process
 from rq_dlq.values.message import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
     from typing import Self
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rq_dlq.client.queue import Queue
     from rq_dlq.client.task import Task
     from rq_dlq.core.sending.packing import Link
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.sent import Sent
 
@@ -39,8 +41,10 @@ class Gather:
     children of its queue have ended is open again.
 
     An error in the block cancels the gather, as `cancel` does, and is raised. If the process is killed in the
-    block, `then` is delivered at the end of `within`. If `then` is cancelled, purged, moved or expires, the
-    gather is over. A forked child that leaves the block leaves the gather to its parent.
+    block, `then` is delivered at the end of `within`. A task that is cancelled while it enters the block
+    leaves no `then`, unless its id was chosen; while it leaves the block, it closes the gather all the same.
+    If `then` is cancelled, purged, moved or expires, the gather is over. A forked child that leaves the block
+    leaves the gather to its parent.
 
     Examples:
         >>> with broker.gather(then=(mails, {"to": "anna"}), within="1d") as gather:
@@ -182,7 +186,7 @@ class Gather:
 
     def __enter__(self) -> Self:
         self._process = this_process()
-        self._broker._run(gather.open_gather(self._core))
+        self._run(gather.open_gather(self._core), gather.abandon)
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -190,9 +194,18 @@ class Gather:
             return
         if error is None:
             if not self._core.over:
-                self.close()
+                self._run(gather.close(self._core), gather.close)
         else:
             self._broker._leave(self._core.then.queue, gather.cancel(self._core), error)
+
+    def _run(self, steps: Steps[None], then: Callable[[gather.Gathering], Steps[None]]) -> None:
+        """Run steps of the block; if they are cut off, these are tried once."""
+        try:
+            self._broker._run(steps)
+        except BaseException as error:
+            if is_cut_off(error):
+                self._broker._leave(self._core.then.queue, then(self._core), error)
+            raise
 
 
 class GatheredTask(Generic[P, R_co]):

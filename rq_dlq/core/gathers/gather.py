@@ -47,6 +47,7 @@ class Gathering:
         queues: those that children were sent to, by their names.
         children: the ids that were sent, each with its queue and its birth.
         over: it takes no more children.
+        drawn: the id that was drawn for `then`; empty: its sender has chosen one.
     """
 
     then: Link
@@ -55,6 +56,7 @@ class Gathering:
     queues: dict[str, QueueState[Any]] = field(default_factory=dict[str, "QueueState[Any]"])
     children: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
     over: bool = False
+    drawn: str = ""
 
     @property
     def name(self) -> str:
@@ -89,12 +91,24 @@ def open_gather(gather: Gathering) -> Steps[None]:
     if gather.id:
         raise InvalidInput(f"the gather {gather.id} was opened before: make another with broker.gather(…)")
     queue, body, message_id, options = gather.then
+    if message_id is None:
+        message_id = gather.drawn = next(queue.client.ids.drawn())
 
     def call(sender: Sender, items: list[Argument]) -> Call[Any]:
         return calls.open_gather(sender, within=gather.within, items=items, opening=queue.opening)
 
     sent = yield from _observed(queue, body, message_id, replace(options, raises=True), call)
     gather.id = str(sent)
+
+
+def abandon(gather: Gathering) -> Steps[None]:
+    """Cancel a gather whose opening was cut off: `then` may have been sent.
+
+    Where the sender has chosen its id, a `then` under it may be another program's, and stays.
+    """
+    if gather.drawn and not gather.id:
+        gather.id = gather.drawn
+        yield from cancel(gather)
 
 
 def send_child(gather: Gathering, link: Link) -> Steps[Sent]:

@@ -25,7 +25,7 @@ from rq_dlq import (
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.acl import acl_line
 from rq_dlq._redis.roles import ROLES
-from tests.behaviour.faults import lose_calls, lose_replies
+from tests.behaviour.faults import change_talk, lose_calls, lose_replies
 from tests.conftest import Clock
 from tests.servers import Server
 from tests.tables import each_row_afresh
@@ -243,6 +243,71 @@ async def test_its_opener_dies(broker: Any, clock: Clock, raw: Any) -> None:
     assert not raw.exists(*KEYS)
     with pytest.raises(InvalidInput, match="the gather is over"):
         await gather.send(render, "x")
+
+
+@each_row_afresh("arrives", [True, False])
+async def test_an_opening_that_is_cut_off_leaves_nothing(arrives: bool, broker: Any, raw: Any) -> None:
+    """A cancellation or Ctrl-C: no block follows, so nobody else could cancel `then`."""
+    reports, left = broker.queue("reports"), 0
+
+    def cut(cells: list[Any]) -> list[Any]:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise KeyboardInterrupt
+        return cells
+
+    await reports.stats()
+    await change_talk(broker, *((lambda cells: cells, cut) if arrives else (cut, lambda cells: cells)))
+    for exchange in range(1, 10):
+        gather, left = broker.gather(then=(reports, "then")), exchange
+        try:
+            await gather.__aenter__()
+            break
+        except KeyboardInterrupt:
+            left = 0
+        assert not await broker.gathers(), f"cut off at {exchange}"
+    assert exchange > 1
+    left = 0
+    await gather.cancel()
+    assert not raw.exists(*KEYS)
+
+
+async def test_an_opening_that_is_cut_off_cancels_no_other(broker: Any) -> None:
+    """Under an id that was chosen there may be the gather of another program."""
+    reports = broker.queue("reports")
+    async with broker.gather(then=(reports, Message("then", id="7"))) as gather:
+        await gather.send(broker.queue("render"), "x")
+    await change_talk(broker, lambda cells: cells, _interrupt_once())
+    with pytest.raises(KeyboardInterrupt):
+        await broker.gather(then=(reports, Message("then", id="7"))).__aenter__()
+    assert [status.id for status in await broker.gathers()] == ["7"]
+
+
+@each_row_afresh("arrives", [True, False])
+async def test_an_end_of_the_block_that_is_cut_off_closes_all_the_same(arrives: bool, broker: Any) -> None:
+    """The children were sent, and `then` is wanted, and not a day later."""
+    render, reports = broker.queue("render"), broker.queue("reports")
+    async with broker.gather(then=(reports, "then")) as gather:
+        await gather.send(render, "x", id="child")
+        cut = _interrupt_once()
+        await change_talk(broker, *((lambda cells: cells, cut) if arrives else (cut, lambda cells: cells)))
+        with pytest.raises(KeyboardInterrupt):
+            await gather.__aexit__(None, None, None)
+        assert (await broker.gathers())[0].state == "closed"
+    await _acked(render)
+    assert ends(await gathered(reports)) == {"child": "acked"}
+
+
+def _interrupt_once() -> Callable[[list[Any]], list[Any]]:
+    due = [KeyboardInterrupt]
+
+    def heard(cells: list[Any]) -> list[Any]:
+        if due:
+            raise due.pop()
+        return cells
+
+    return heard
 
 
 async def test_an_error_in_the_block_cancels(broker: Any, raw: Any) -> None:
