@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain, product
@@ -198,7 +199,7 @@ class Codec(Generic[T]):
         try:
             data = self._encoder.encode(body)
             lost = _lost_number(body) if b"null" in data else None
-            fields = models.lost_inside(body)
+            fields = models.lost_inside(body) if "attr" in sys.modules else ""  # the body has none
             name = repeated_name(body, data, self._encoder) if data.count(b'":') > 1 else None
         except Exception as error:  # msgspec calls hooks and properties of the body's type
             message = f"a body of type {type(body).__name__} cannot be encoded as JSON: {error}"

@@ -75,18 +75,14 @@ def past(ttl: int) -> RqDlqError:
 
 
 def _known(ids: Sequence[str]) -> KnownId:
-    what = ids[0] if len(ids) == 1 else f"{len(ids):,} ids"
-    return KnownId(
-        f"{what}: the queue has it already, dead or alive, or remembers its ack, so nothing was sent with "
-        "this id; `rq-dlq msg explain` shows where it is",
-        ids,
-    )
+    why = "the queue has it already, dead or alive, or remembers its ack, so nothing was sent with this id; "
+    return _refused(ids, why + "`rq-dlq msg explain` shows where it is")
 
 
 def _other_key(ids: Sequence[str]) -> KnownId:
-    what = ids[0] if len(ids) == 1 else f"{len(ids):,} ids"
-    return KnownId(
-        f"{what}: the message with this id has another key or dependency, which never change, so it stays "
-        "as it is; send with the same key, or under another id",
-        ids,
-    )
+    why = "the message with this id has another key or dependency, which never change, so it stays as it is; "
+    return _refused(ids, why + "send with the same key, or under another id")
+
+
+def _refused(ids: Sequence[str], why: str) -> KnownId:
+    return KnownId(f"{ids[0] if len(ids) == 1 else f'{len(ids):,} ids'}: {why}", ids)

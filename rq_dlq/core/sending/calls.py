@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from rq_dlq.core.steps.call import Argument, Call, Sender
@@ -10,6 +10,7 @@ from rq_dlq.core.steps.replies import Word, one_of
 from rq_dlq.errors import BrokerRefused
 
 if TYPE_CHECKING:
+    from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.values.sent import Did, Known
 
 
@@ -31,6 +32,8 @@ class Place(NamedTuple):
     refused: bool = False
 
 
+Sending: TypeAlias = "Callable[..., Call[Taken | None]]"
+"""Makes a call that sends; the arguments are those of `send`."""
 Places: TypeAlias = "Mapping[int, Place]"
 """Of the items that the queue knew, by their numbers; 0 is the first."""
 
@@ -91,6 +94,15 @@ def send_limited(
     """As `send`, to a queue that may have a `max_length`: `send` is told `LIMITED` there."""
     call = send(sender, delay=delay, ttl=ttl, items=items, opening=opening)
     return call._replace(verb="send_limited")
+
+
+def verb_for(queue: QueueState[Any], said: Sending = send) -> Sending:
+    """What makes the calls that send to a queue: a limited one has its own verb, as a first reply tells.
+
+    Args:
+        said: `send`, or what says more of known ids, whose verb asks for room by itself (`packing.Resend`).
+    """
+    return send_limited if queue.limited and said is send else said
 
 
 def resend(

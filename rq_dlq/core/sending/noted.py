@@ -42,7 +42,7 @@ def send_noted(
     yield from open_live(queue, "send to")
     sender = Sender(MoreKeys(queue.keys, {"sender": queue.keys.sender(nonce)}), number, stays=True)
     while True:
-        enter = calls.send_limited if queue.limited else calls.send
+        enter = calls.verb_for(queue)
         call = enter(sender, delay=delay, ttl=ttl, items=items, opening=queue.opening)
         taken: calls.Taken | None
         (taken,), why = yield from taken_in(queue.client.confirm, queue.keys, [call])

@@ -17,7 +17,7 @@ from rq_dlq.values.times import due_of, end_of
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
-    from rq_dlq.core.sending.calls import Taken
+    from rq_dlq.core.sending.calls import Sending, Taken
     from rq_dlq.core.steps.call import Argument, Call, Sender
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.key import Of
@@ -43,7 +43,7 @@ class SendOptions:
     headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
     persistent: bool = True
     raises: bool = False
-    call: Callable[..., Call[Taken | None]] = send
+    call: Sending = send
     carried: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
     key: str | None = None
     dependency: str | None = None

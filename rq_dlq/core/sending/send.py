@@ -122,7 +122,7 @@ def observed(
     return sent
 
 
-def _send_one(  # noqa: C901, PLR0912 - a helper would add a frame to each send
+def _send_one(  # noqa: C901 - a helper would add a frame to each send
     queue: QueueState[T], body: T, message_id: str | None, options: SendOptions
 ) -> Steps[Sent]:
     if queue.view or queue.part != "live":
@@ -136,9 +136,7 @@ def _send_one(  # noqa: C901, PLR0912 - a helper would add a frame to each send
     why = ""
     while True:
         sender = queue.client.senders.lend(queue.keys)
-        enter = options.call
-        if queue.limited and enter is sending_calls.send:
-            enter = sending_calls.send_limited
+        enter = sending_calls.verb_for(queue, options.call)
         call = enter(sender, delay=options.delay, ttl=options.ttl, items=item, opening=queue.opening)
         if queue.client.confirm is None:
             taken = yield call
@@ -197,9 +195,7 @@ def _put(queue: QueueState[Any], chunks: Sequence[Sequence[Argument]], options: 
     refused: sending_calls.Taken | None = None
     replies: list[sending_calls.Taken | None]
     while True:
-        enter = options.call
-        if queue.limited and enter is sending_calls.send:
-            enter = sending_calls.send_limited
+        enter = sending_calls.verb_for(queue, options.call)
         calls = [
             enter(sender, delay=options.delay, ttl=options.ttl, items=items, opening=queue.opening)
             for sender, _, items in left
