@@ -19,6 +19,12 @@ function Again.ask(q, id, payload, state, due, expires, asked)
   redis.call('HSET', q.again, id, times .. (asked and '1' or '0') .. payload)
 end
 
+-- Whether one more run was asked for, so that the message stays after an ack.
+--   text: its state
+function Again.is_asked(text)
+  return text:find(' again=', 1, true) ~= nil
+end
+
 -- What was asked for: the payload; when it is due and when it expires, nil: at once, never; and whether its result is kept.
 -- nil: it is not there.
 local function asked_for(q, id)
@@ -69,8 +75,8 @@ function Again.forget(q, id, more)
   end
 end
 
--- The record of the run, and whether its result is kept, when it is due; nil: nothing was asked for. If an ack was cut off, the message has that
--- record already.
+-- The record of the run, whether its result is kept, and when it is due; nil: nothing was asked for. If an ack was cut off,
+-- the message has that record already.
 --   born: its birth, as text
 local function record_of(q, id, born)
   local payload, due, expires, asked = asked_for(q, id)

@@ -8,8 +8,8 @@
 --   to: nacks, lapses, releases, redrives, also those to another queue. A dead letter does not count until it is
 --   redriven. Messages of Spark's jobs are never refused, since their rows are committed before they are moved.
 -- - What is sent together is refused together, before anything is written, and the refusal is not noted as a call that
---   was done. Known ids are not counted. A commit goes by what it acks in the same queue. A session of more than half a
---   megabyte is refused: it is moved after its commit, and other senders could fill the queue meanwhile.
+--   was done. Known ids are not counted. A commit goes by what its acks remove from the same queue. A session of more than
+--   half a megabyte is refused: it is moved after its commit, and other senders could fill the queue meanwhile.
 -- - Of a call of an outbox what there is room for is sent, and that is noted (Register.note_part): its rows are one call since
 --   they waited together, and all of them might never fit. The relay makes the call again for what is left; rows of other
 --   queues continue.

@@ -132,8 +132,8 @@ local function has_past(share)
   return false
 end
 
--- How many messages a queue has that has no room for what a share sends to it, beside what the share acks; -1: the share has
--- a list, which is moved later. Otherwise nil.
+-- How many messages a queue has that has no room for what a share sends to it, beside what the share removes by its acks; -1:
+-- the share has a list, which is moved later. Otherwise nil.
 local function over(share, ARGV)
   local there = share.queue
   local limit = redis.call('HGET', there.settings, 'max_length') or ''
@@ -152,7 +152,13 @@ local function over(share, ARGV)
       seen[ARGV[at]] = true
     end
   end
-  return more > 0 and Length.over(there, limit, more - #share.ids) or nil
+  if more == 0 then
+    return nil
+  end
+  for _, text in ipairs(share.texts) do
+    more = more - (Again.is_asked(text) and 0 or 1)
+  end
+  return Length.over(there, limit, more)
 end
 
 -- The reply of a commit that one of its queues has no room for; nil: they have.

@@ -11,6 +11,7 @@ from rq_dlq import (
     LeaseLost,
     Message,
     PerKey,
+    QueueFull,
     RedeliveryPolicy,
     ResultError,
     ResultUnavailable,
@@ -270,6 +271,26 @@ async def test_it_counts_for_max_length_when_it_is_put_back(broker: Any) -> None
     assert (await queue.stats()).ready == 1
     with pytest.raises(Exception, match="full"):
         await queue.send("x")
+
+
+async def test_a_commit_that_acks_it_makes_no_room(broker: Any, clock: Clock) -> None:
+    """It stays, so what the session sends would be one too many; the ack of another message makes room."""
+    queue = broker.queue("a", max_length=2)
+    await queue.send("first", id="m")
+    session = queue.session()
+    await session.claim()
+    await ask(queue, "second")
+    await queue.send("x")
+    await session.send(queue, "y")
+    with pytest.raises(QueueFull):
+        await session.commit()
+    await session.rollback()
+    clock.advance("1m")
+    async with queue.session() as session:
+        assert len(await session.claim(2)) == 2
+        await ask(queue, "third")
+        await session.send(queue, "y")
+    assert await counts(queue) == {"ready": 2}
 
 
 async def test_the_error_of_a_run_is_a_result(broker: Any) -> None:
