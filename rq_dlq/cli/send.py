@@ -17,7 +17,10 @@ from rq_dlq.cli._context import PART_WAY, CliCommand, CommandFailed, Context, pa
 from rq_dlq.cli._input import READERS, Parsed, opened, stdin
 from rq_dlq.cli._options import pairs, time
 from rq_dlq.cli._progress import progress_bar
+from rq_dlq.core.sending.calls import send as plain
 from rq_dlq.core.sending.packing import MODES
+from rq_dlq.core.sending.send import send_options
+from rq_dlq.core.sending.windows import check_named
 from rq_dlq.errors import InvalidInput, InvalidMessage, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, Codec
 from rq_dlq.values.message import Message
@@ -119,6 +122,8 @@ def send(
         raise click.UsageError("a file is either --jsonl or --csv")
     if message_id is not None and id_field is not None:
         raise click.UsageError("an id is either --id or --id-field")
+    if message_id is None and id_field is None and send_options(**options).call is not plain:
+        check_named(None)
     form = "jsonl" if jsonl else "csv" if csv else "text"
     path = None if file in (None, "-") else Path(str(file))
     queue = context.broker.queue(name)
