@@ -34,7 +34,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from rq_dlq.asyncio.results import SentForResult, with_results
-from rq_dlq.client.task_function import arguments_of
+from rq_dlq.client.arguments import arguments_of
 from rq_dlq.client.unique import once
 from rq_dlq.core.sending import send
 from rq_dlq.core.sending.packing import Link

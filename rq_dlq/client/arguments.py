@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rq_dlq.core.settling import settle
 from rq_dlq.errors import InvalidInput, PolicyError
@@ -76,3 +77,20 @@ def _check_family(queue: Any, delivery: Any) -> None:
             "settle each delivery through its own queue, or individually with delivery.ack()"
         )
         raise InvalidInput(message)
+
+
+def arguments_of(call: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """The positional and the keyword arguments of one of many calls.
+
+    Raises:
+        InvalidInput: it is neither a tuple nor a mapping.
+    """
+    if isinstance(call, tuple):
+        return call, {}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(call, Mapping):
+        return (), cast("Mapping[str, Any]", call)
+    a_tuple = f"({shown(call)},)"
+    raise InvalidInput(
+        f"{shown(call)} is not a call: pass the arguments as a tuple, {a_tuple}, or as a mapping by their "
+        "names"
+    )

@@ -216,10 +216,11 @@ class Broker(OwnBroker):
             every, cron, timezone, missed: a schedule by which the workers of the queue send the task without
                 arguments; see `Queue.schedule`. A worker writes this schedule when it starts.
             key, dependency: the key and the dependency of each call (`Queue.send`), or a function that
-                computes it from the call's arguments.
+                computes it from the call's arguments: `lambda user: f"user-{user}"` gets the argument `user`,
+                however it was passed. A function with other names gets all as they were passed.
             result: keep the return values of the calls, for `Sent.result` (`Queue.send`).
             unique: True: a call is sent once while the queue has it: its id follows from the task's name and
-                the arguments, with their defaults. A function of the arguments: from what that returns. A
+                the arguments, with their defaults. A function, as for `key`: from what that returns. A
                 dead call is redriven by the next send.
             unique_for: with `unique`, how long a call is known since its first send, by the server's clock,
                 even after its ack; None: until it is done.

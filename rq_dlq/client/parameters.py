@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, get_args, get_origin, get_type_hints
@@ -12,6 +12,7 @@ from rq_dlq.errors import ConfigurationError
 from rq_dlq.values.durations import shown
 from rq_dlq.values.leased import Leased
 
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 _POSITIONAL = (
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -84,6 +85,19 @@ def takes_self(function: object) -> bool:
         return False
     first = next(iter(inspect.signature(function).parameters.values()), None)
     return first is not None and first.name == "self" and first.annotation is first.empty
+
+
+def names_taken(function: Callable[..., Any], names: Iterable[str]) -> Collection[str]:
+    """Which of these arguments a function takes by their names; empty: it takes others, or by place alone."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some functions in C
+        return ()
+    kinds = {one.kind for one in parameters}
+    named = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
+    if kinds & {*_BY_PLACE} or not named <= {*names}:
+        return ()
+    return {*names} if inspect.Parameter.VAR_KEYWORD in kinds else named
 
 
 def takes_delivery(function: object) -> bool:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import msgspec
 
-from rq_dlq.client.parameters import annotations_of, is_async, is_delivery, takes_self
+from rq_dlq.client.arguments import arguments_of
+from rq_dlq.client.parameters import annotations_of, is_async, is_delivery, names_taken, takes_self
 from rq_dlq.client.unique import Unique, unique_id
 from rq_dlq.errors import ConfigurationError, InvalidInput, InvalidMessage, UnprocessableMessage
 from rq_dlq.errors.guesses import sentence_for
@@ -205,7 +206,8 @@ class TaskFunction:
     ) -> SendOptions:
         """The options of a call, with its key and dependency; `body` must have accepted the arguments.
 
-        The functions for key and dependency get the same arguments as the task. Options in `given` stay.
+        The functions for key and dependency get the arguments that they name, or, if they have other names,
+        all as they were passed. Options in `given` stay.
 
         Raises:
             InvalidMessage: such a function failed.
@@ -226,7 +228,10 @@ class TaskFunction:
         self, what: str, choose: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
         try:
-            return choose(*args, **kwargs)
+            if not (names := self._taken_by[what]):
+                return choose(*args, **kwargs)
+            given = self._defaults | (self._simple(args, kwargs) or self._bound(args, kwargs))
+            return choose(**{name: given[name] for name in names})
         except Exception as error:
             raise InvalidMessage(
                 f"{self}: the function of its {what} failed: {error!r}; it was not sent"
@@ -308,6 +313,16 @@ class TaskFunction:
         return inspect.Signature([one for one in parameters if one.name != self._injected])
 
     @cached_property
+    def _taken_by(self) -> dict[str, Collection[str]]:
+        """The arguments that the functions for key, dependency and id take by name."""
+        chosen_by = [*self.said.items(), ("id", self.unique)]
+        return {what: names_taken(one, self._names[1]) for what, one in chosen_by if callable(one)}
+
+    @cached_property
+    def _defaults(self) -> dict[str, Any]:
+        return {one.name: one.default for one in self._sent.parameters.values()}
+
+    @cached_property
     def _names(self) -> tuple[Sequence[str], Sequence[str], set[str]]:
         """The names of the parameters that can be passed by place, of all, and of those without a default.
 
@@ -340,16 +355,3 @@ def _field(parameter: inspect.Parameter) -> tuple[str, Any] | tuple[str, Any, An
     if parameter.default is parameter.empty:
         return parameter.name, kind
     return parameter.name, kind, msgspec.UNSET
-
-
-def arguments_of(call: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-    """The positional and the keyword arguments of one of many calls."""
-    if isinstance(call, tuple):
-        return call, {}  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(call, Mapping):
-        return (), cast("Mapping[str, Any]", call)
-    a_tuple = f"({shown(call)},)"
-    raise InvalidInput(
-        f"{shown(call)} is not a call: pass the arguments as a tuple, {a_tuple}, or as a mapping by their "
-        "names"
-    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from tests.conftest import Clock
 from tests.tables import each_row
 
 SEEN: list[Any] = []
+NUMBERS = count()
 
 
 def syncing(broker: Any, **options: Any) -> Any:
@@ -53,6 +56,43 @@ async def test_tasks_of_one_queue_have_their_own_ids(broker: Any) -> None:
 
     assert (await sync.send(7)).new
     assert (await other.send(7)).new
+
+
+@each_row(
+    "choose",
+    [
+        lambda user: user,
+        lambda user, **_: user,
+        lambda *, user, **_: user,
+        lambda deep, user: (user, deep) if user == 8 else user,
+        lambda **given: given["user"],
+    ],
+)
+async def test_a_function_gets_the_arguments_by_the_names_of_the_parameters(
+    broker: Any, choose: Callable[..., Any]
+) -> None:
+    """It takes those that count, whether the call passes them by place, by name, or not at all."""
+    name = f"sync-{next(NUMBERS)}"
+    sync = syncing(broker, unique=choose, key=lambda user, **_: f"user-{user}", name=name)
+    sent = [await sync.send(7), await sync.send(7, True), await sync.send(deep=True, user=7)]
+    sent += await sync.send_many([(7, False), {"user": 7}])
+    assert [one.new for one in sent] == [True, False, False, False, False]
+    assert len({*map(str, sent)}) == 1
+    (message,) = [one for one in await broker.queue("a").peek(10) if one.headers["task"] == name]
+    assert message.key == "user-7"
+
+
+@each_row("choose", [lambda u: u, lambda u=None, *_: u, lambda *given: given[0], lambda u, /: u, str])
+async def test_a_function_with_other_names_gets_the_arguments_as_they_are_passed(
+    broker: Any, choose: Callable[..., Any]
+) -> None:
+    name = f"sync-{next(NUMBERS)}"
+    sync = syncing(broker, unique=choose, name=name)
+    assert ((await sync.send(7)).new, (await sync.send(7)).new, (await sync.send(8)).new) == (
+        True,
+        False,
+        True,
+    )
 
 
 async def test_a_function_names_the_part_that_counts(broker: Any) -> None:
