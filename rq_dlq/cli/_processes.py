@@ -147,6 +147,7 @@ class Supervisor:
     burst: bool = False
     changes: SimpleQueue[str] = field(default_factory=SimpleQueue[str])
     _stopping: bool = False
+    _warned: bool = False
     _signals: deque[int] = field(default_factory=deque[int])
     _worst: int = 0
     _slots: list[Slot] = field(default_factory=list[Slot])
@@ -228,7 +229,23 @@ class Supervisor:
         if full and all(slot.done or (slot.works and not slot.reloading) for slot in self._slots):
             slot = self._slots[min(full)[1] - 1]
             logger.info("process %d has reached a limit: a new one takes its place", slot.number)
+            self._warn_of_limit(slot, time.monotonic())
             slot.reload()
+
+    def _warn_of_limit(self, slot: Slot, now: float) -> None:
+        """Warn, once, of a limit that is reached sooner than processes take each other's places.
+
+        A process that has to wait for its turn goes on meanwhile. If it ended at its limit, all of them could
+        be away at once, and for good if the new ones cannot start.
+        """
+        full = now if slot.full is None else slot.full
+        if now - full > full - slot.since and not self._warned:
+            self._warned = True
+            logger.warning(
+                "process %d reached its limit after %.1f s and went on for %.1f s, until its turn came to be "
+                "replaced: with a higher --max-messages or --max-memory it would end near its limit",
+                *(slot.number, full - slot.since, now - full),
+            )
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         """Note the signal for the loop, so that a process that is being started also gets it."""

@@ -9,8 +9,11 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -18,6 +21,7 @@ from click.testing import CliRunner
 
 import rq_dlq
 from rq_dlq.cli import main
+from rq_dlq.cli._processes import Slot, Supervisor
 from tests.cli.conftest import Shell
 from tests.servers import Server, wait_until
 from tests.servers.started import Started
@@ -239,6 +243,24 @@ def test_processes_that_have_handled_enough_are_replaced(shell: Shell, broker: r
     assert orders.stats().leased == 0
     assert said.count("has reached a limit: a new one takes its place") >= 2
     assert "restarting it in" not in said
+
+
+def test_a_limit_that_is_reached_sooner_than_processes_start_is_told_once(caplog: Any) -> None:
+    """They go on until their turn comes: at once, and then for two seconds after one."""
+    supervisor, now = Supervisor(["never"], 2), time.monotonic()
+    soon, late = (Slot(number, Mock(), works=True) for number in (1, 2))
+    supervisor._slots = [soon, late]
+    soon.since, soon.full = now - 9, now - 1
+    supervisor._replace_one()
+    assert (soon.reloading, [one for one in caplog.messages if "went on" in one]) == (True, [])
+    for since, slot in ((3.0, soon), (3.0, late)):
+        soon.reloading = late.reloading = False
+        soon.full = late.full = None
+        slot.since, slot.full = now - since, now - 2
+        supervisor._replace_one()
+        assert slot.reloading
+    (told,) = [one for one in caplog.messages if "went on" in one]
+    assert told.startswith("process 1 reached its limit after 1.0 s and went on for 2.")
 
 
 def test_without_processes_it_ends_in_order(shell: Shell, broker: rq_dlq.Broker) -> None:
