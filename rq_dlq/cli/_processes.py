@@ -236,7 +236,7 @@ class Supervisor:
         """Warn, once, of a limit that is reached sooner than processes take each other's places.
 
         A process that has to wait for its turn goes on meanwhile. If it ended at its limit, all of them could
-        be away at once, and for good if the new ones cannot start.
+        be away at once, and permanently if the new ones cannot start.
         """
         full = now if slot.full is None else slot.full
         if now - full > full - slot.since and not self._warned:

@@ -45,8 +45,8 @@ lost_of: Callable[[Any], str] = lru_cache(maxsize=1024)(lost_in)
 def lost_inside(body: Any) -> str:
     """The fields of the attrs objects in a body that are missing in its JSON; empty: none.
 
-    msgspec encodes attrs objects without a hook. If attrs was never imported, there are none, so nobody need
-    ask. The body has been encoded, so it contains no cycles.
+    msgspec encodes attrs objects without a hook. If attrs was never imported, there are none, and the caller
+    looks at that. The body has been encoded, so it contains no cycles.
     """
     try:
         marshal.dumps(body)  # the fastest check for a body with only plain values
