@@ -28,10 +28,10 @@ from tests.servers.warm import Warm, WarmProcess
 Die = Callable[..., list[str]]
 Start = Callable[..., AbstractContextManager["Terminal"]]
 BREAK = """
-from rq_dlq.cli.top.reading import Reader
+from rq_dlq.cli.top.reading import TopReader
 def read(self):
     raise RuntimeError("a fault in the program")
-Reader.read = read
+TopReader.read = read
 """
 ENTER, LEAVE, SHOW_CURSOR = "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"
 
