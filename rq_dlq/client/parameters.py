@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, get_args, get_origin, get_type_hints
@@ -87,17 +87,20 @@ def takes_self(function: object) -> bool:
     return first is not None and first.name == "self" and first.annotation is first.empty
 
 
-def names_taken(function: Callable[..., Any], names: Iterable[str]) -> Collection[str]:
-    """Which of these arguments a function takes by their names; empty: it takes others, or by place alone."""
+def names_taken(function: Callable[..., Any], names: Iterable[str]) -> dict[str, bool]:
+    """Which of these arguments a function takes by their names, and whether it needs them.
+
+    Empty: it takes others, or by place alone.
+    """
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some functions in C
-        return ()
+        return {}
     kinds = {one.kind for one in parameters}
-    named = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
-    if kinds & {*_BY_PLACE} or not named <= {*names}:
-        return ()
-    return {*names} if inspect.Parameter.VAR_KEYWORD in kinds else named
+    named = {one.name: one.default is one.empty for one in parameters if one.kind is not one.VAR_KEYWORD}
+    if kinds & {*_BY_PLACE} or not named.keys() <= {*names}:
+        return {}
+    return dict.fromkeys(names, False) | named if inspect.Parameter.VAR_KEYWORD in kinds else named
 
 
 def takes_delivery(function: object) -> bool:

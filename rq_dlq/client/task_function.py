@@ -207,7 +207,8 @@ class TaskFunction:
         """The options of a call, with its key and dependency; `body` must have accepted the arguments.
 
         The functions for key and dependency get the arguments that they name, or, if they have other names,
-        all as they were passed. Options in `given` stay.
+        all as they were passed. What was not passed has the function's default, or else the task's. Options
+        in `given` stay.
 
         Raises:
             InvalidMessage: such a function failed.
@@ -230,8 +231,9 @@ class TaskFunction:
         try:
             if not (names := self._taken_by[what]):
                 return choose(*args, **kwargs)
-            given = self._defaults | (self._simple(args, kwargs) or self._bound(args, kwargs))
-            return choose(**{name: given[name] for name in names})
+            given = self._simple(args, kwargs) or self._bound(args, kwargs)
+            needed = {name: self._defaults[name] for name, is_needed in names.items() if is_needed}
+            return choose(**needed | {name: given[name] for name in names if name in given})
         except Exception as error:
             raise InvalidMessage(
                 f"{self}: the function of its {what} failed: {error!r}; it was not sent"
@@ -313,8 +315,8 @@ class TaskFunction:
         return inspect.Signature([one for one in parameters if one.name != self._injected])
 
     @cached_property
-    def _taken_by(self) -> dict[str, Collection[str]]:
-        """The arguments that the functions for key, dependency and id take by name."""
+    def _taken_by(self) -> dict[str, dict[str, bool]]:
+        """What the functions for key, dependency and id take by name, and whether they need it."""
         chosen_by = [*self.said.items(), ("id", self.unique)]
         return {what: names_taken(one, self._names[1]) for what, one in chosen_by if callable(one)}
 
