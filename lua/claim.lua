@@ -1,7 +1,7 @@
 -- A claim, `c`: arguments by their names; `index`, where it takes from; `reply`, now, wait, then the messages that it hands
 -- out; and what its steps find, as each of them says.
 local STEPS = 10 -- messages that a claim moves at most in each step of maintenance (I9)
-local DUE = 128 -- due messages that it also makes ready, to take them: no more fit that are not fresh (Deliver.lease)
+local DUE = 128 -- due messages that it also makes ready, to take them: no more fit if they were delivered before (Deliver)
 local BEHIND = 15 -- messages that it also sweeps if it does nothing else
 
 -- Adds to the reply the messages that this token was given before and still holds, if the claim is repeated (I12). Returns

@@ -1,10 +1,40 @@
 -- The messages that a claim hands out are leased to its token. `c` is the claim (Verbs.claim).
 local NOT_FRESH = 4096 -- bytes that a message that is not fresh counts for, since it takes as long
 local LATER = 'later'
+local FIRST, ASKED = '^live %- (%d+) 0 0 0 0 0 0 0(.*)$', '^ result=%d+$' -- the state of a message that was not delivered yet
+local UNCHANGED = '^live %- 0 '
+local NOT_DELAYED = ('0'):rep(13)
 
--- The state line of a leased message that is not fresh: it was delivered, delayed or moved before, or has a time to live.
--- nil if the row of the index is stale (a call was cut off), or if the message is spent or expired, and is buried; LATER
--- if it is of a later form, and its row is put off.
+-- The state line of a first delivery of a message that is due at this time. Over 64 bytes: Redis would keep a few shorter
+-- states in a list, which it searches.
+local function fresh_line(token, due)
+  return 'live +' .. token .. ' ' .. due .. ' 1 0 0 0 0 0 ' .. NOT_DELAYED
+end
+
+-- The state line of a message that is delivered for the first time. It may be delayed, expire, or be sent for its result;
+-- whatever else its state or its flags say is left to `line_of`, then it is nil.
+--   fresh: the line of one that was not delayed
+local function first_line(q, c, n, record, fresh)
+  local flags, text = record:byte(8) or 0x0F, c.texts[n]
+  if c.part ~= 'live' or flags % 16 > 9 or flags % 32 > 9 and Record.expiry_in(record) <= q.now then
+    return nil
+  elseif not text then
+    return fresh
+  end
+  local due, more = text:match(FIRST)
+  if not due or more ~= '' and not more:find(ASKED) then
+    return nil
+  elseif due == '0' then
+    return fresh .. more
+  end
+  -- Its row has the long form (Order), with the birth with which its record begins; or it is left over.
+  local is_own = due + 0 <= q.now and c.rows[n] == string.char(9 - flags % 16) .. record:sub(1, 7) .. c.ids[n]
+  return is_own and fresh_line(c.token, due) .. more or nil
+end
+
+-- The state line of a leased message that was delivered or moved before, or for which `first_line` has none. nil if the row
+-- of the index is stale (a call was cut off), or if the message is spent or expired, and is buried; LATER if it is of a later
+-- form, and its row is put off.
 local function line_of(q, c, row, id, record, stated)
   if Record.is_later(record, stated) then
     Places.put_off(q, c.index, row)
@@ -34,6 +64,22 @@ local function line_of(q, c, row, id, record, stated)
   end
   state.deliveries, state.mark, state.token = state.deliveries + 1, '+', c.token
   return State.format(state)
+end
+
+-- The state line of a leased message whose state or flags say more than a priority; its state, if it may have a history:
+-- `due` is 0 only of what was sent without a delay, and not changed since; and `most`, less what it counts for beside its
+-- bytes.
+--   mortal: gets the ids of those that may be in `expiring`
+local function stated_line(q, c, n, record, fresh, mortal, most)
+  local id, text = c.ids[n], c.texts[n]
+  local line = first_line(q, c, n, record, fresh)
+  if line then
+    mortal[#mortal + 1] = record:byte(8) % 32 > 9 and id or nil
+    return line, text and not text:find(UNCHANGED) and text, most
+  end
+  line = line_of(q, c, c.rows[n], id, record, text)
+  mortal[#mortal + 1] = line ~= LATER and id or nil
+  return line, text, most - NOT_FRESH
 end
 
 -- Writes the lease, the list of the claim and the states, then removes the rows.
@@ -66,8 +112,7 @@ function Deliver.lease(q, c)
   local ids, texts, rows, reply, chosen = c.ids, c.texts, c.rows, c.reply, { nil } -- with room for one message
   local seen, lines, taken, mortal, records, read = {}, { nil, nil }, { nil }, nil, nil, 0
   local size, ends, most, bytes = 0, #reply, Bounds.BYTES, 0 -- the lengths of chosen and reply: # would search for them
-  -- The state of a first delivery. Over 64 bytes: Redis would keep a few shorter states in a list, which it searches.
-  local fresh = 'live +' .. c.token .. ' 0000000000000 1 0 0 0 0 0 0000000000000'
+  local fresh = fresh_line(c.token, NOT_DELAYED)
   for n = 1, #ids do
     if bytes > most then -- the rest stays
       break
@@ -80,9 +125,8 @@ function Deliver.lease(q, c)
     local record = not seen[id] and records[n] -- a message whose send was cut off and repeated has two rows
     local line = record and fresh
     if record and (text or (record:byte(8) or 0) % 32 > 9) then -- or its flags hold more than a priority
-      line, most = line_of(q, c, rows[n], id, record, text), most - NOT_FRESH
       mortal = mortal or {}
-      mortal[#mortal + 1] = line ~= LATER and id or nil
+      line, text, most = stated_line(q, c, n, record, fresh, mortal, most)
     end
     if line ~= LATER then -- otherwise the row stays
       taken[#taken + 1] = rows[n]

@@ -34,6 +34,10 @@ Lanes.PASS = '\1'
 -- The score, in `seats`, of calls that count against `max_in_flight` (Cancel); that of a seat is a lane.
 Lanes.IN_FLIGHT = -1
 
+-- A row that is no message's and no lane's (Lanes.add): a list has no members of more than 64 bytes.
+local LONG = '\31' .. ('\1'):rep(64) -- no id has such a byte
+local MANY = 32 -- scores and members
+
 -- The setting `gated` of a queue whose lanes have this version's numbers (Record.lane_of), and whether any of them has a
 -- special state. Version 0.1.0 wrote 1, or nothing.
 Lanes.PLAIN, Lanes.SPECIAL = 'plain', 'special'
@@ -65,6 +69,18 @@ function Lanes.rule(per_key)
     in_order = word == 'order', holds = word == 'order' and detail == 'hold', in_turn = word == 'fair' or mode == '',
     interval = is_read and interval or nil,
   }
+end
+
+-- Adds many rows to `seats`, `slots` or `ready` at once: score, member, … Redis keeps a short index in a list, which it
+-- searches from the front for each member, until it has had a long one. If a call is cut off before that goes again,
+-- Tend.tend, Rates.admit_due or a claim removes it.
+function Lanes.add(index, rows)
+  if #rows < MANY then
+    redis.call('ZADD', index, unpack(rows))
+  else
+    redis.call('ZADD', index, 0, LONG, unpack(rows))
+    redis.call('ZREM', index, LONG)
+  end
 end
 
 -- Whether the lanes of a queue have this version's numbers.

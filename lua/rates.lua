@@ -49,11 +49,29 @@ function Rates.give_back(q, token, count)
   end
 end
 
--- When the next message of a lane may be admitted by the rate of keys; nil: now. A time further ahead than a rate makes a
--- message wait counts as now: the clock stepped back.
-function Rates.slot_of(q, lane)
-  local at = tonumber(redis.call('ZSCORE', q.slots, Values.digits(lane)) or nil)
+-- The slot at this time (nil: none), unless it is over. A time further ahead than a rate makes a message wait counts as
+-- now: the clock stepped back.
+local function still_ahead(q, at)
   return at and at > q.now and at <= q.now + q.rule.interval and at or nil
+end
+
+-- When the next message of a lane may be admitted by the rate of keys; nil: now.
+function Rates.slot_of(q, lane)
+  return still_ahead(q, tonumber(redis.call('ZSCORE', q.slots, Values.digits(lane)) or nil))
+end
+
+-- The lanes of which a message may be admitted by the rate of keys now.
+function Rates.with_slot(q, lanes)
+  local names, found = {}, {}
+  for n, lane in ipairs(lanes) do
+    names[n] = Values.digits(lane)
+  end
+  for n, at in ipairs(#names > 0 and redis.call('ZMSCORE', q.slots, unpack(names)) or {}) do
+    if not still_ahead(q, tonumber(at or nil)) then
+      found[#found + 1] = lanes[n]
+    end
+  end
+  return found
 end
 
 -- If keys have a rate: whether a message that holds a seat of its lane may be ready now. If not, with ordered keys, also
@@ -74,7 +92,7 @@ function Rates.comes_by_rate(q, id, lane, own)
 end
 
 -- Takes the slots of messages that are handed out, if keys have a rate: the next of each lane follows after an interval.
--- Returns when.
+-- Returns when. Until then no message of these lanes is admitted, so if lanes take turns, seats are only given back.
 function Rates.take_slots(q, ids)
   local next_at, taken, given = q.now + q.rule.interval, {}, {}
   for n, seat in ipairs(redis.call('ZMSCORE', q.seats, unpack(ids))) do
@@ -85,9 +103,13 @@ function Rates.take_slots(q, ids)
     end
   end
   if #taken > 0 then
-    redis.call('ZADD', q.slots, unpack(taken))
+    Lanes.add(q.slots, taken)
     redis.call('PEXPIRE', q.slots, math.ceil(q.rule.interval) + KEPT)
-    redis.call('ZADD', q.seats, unpack(given)) -- it was admitted by the rate, and no longer counts as ready
+    if q.rule.in_turn then
+      redis.call('ZREM', q.seats, unpack(ids))
+    else
+      Lanes.add(q.seats, given) -- they were admitted by the rate, and no longer count as ready
+    end
   end
   return next_at
 end
@@ -100,8 +122,8 @@ function Rates.admit_due(q, count)
     return
   end
   local lanes = {}
-  for n, name in ipairs(names) do
-    lanes[n] = tonumber(name)
+  for _, name in ipairs(names) do
+    lanes[#lanes + 1] = tonumber(name) -- nil: no lane, a call was cut off (Lanes.add)
   end
   if q.rule.interval then
     Seats.admit(q, lanes)
@@ -131,10 +153,9 @@ end
 -- Returns whether there is a slot for which no client has set its alarm.
 function Rates.handed_out(q, ids)
   local slot
-  if q.rule.interval then -- before the seats, so that no message is admitted
+  if q.rule.interval then
     slot = Rates.take_slots(q, ids)
-  end
-  if q.rule.in_turn then
+  elseif q.rule.in_turn then
     Seats.vacate(q, ids)
   end
   local alarm_at = slot and tonumber(redis.call('GET', q.alarm) or nil)

@@ -94,6 +94,11 @@ function Record.birth_in(record)
   return number_in(record:byte(1, 7))
 end
 
+-- When a message whose flags have an expiry expires; 0: its record is damaged.
+function Record.expiry_in(record)
+  return #record < 14 and 0 or number_in(record:byte(9, 14))
+end
+
 -- A head, as all functions have it.
 --   lane: the lane of its key; needs: the lane of its dependency
 local function as_head(birth, flags, expires, lane, needs)
@@ -112,7 +117,7 @@ function Record.read(record)
     return { birth = 0, priority = 4 }
   end
   local lane, needs = lanes_of(record)
-  local birth, expires = number_in(record:byte(1, 7)), has_expiry and number_in(record:byte(9, 14)) or nil
+  local birth, expires = number_in(record:byte(1, 7)), has_expiry and Record.expiry_in(record) or nil
   return as_head(birth, flags, expires, lane, needs)
 end
 

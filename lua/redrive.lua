@@ -54,7 +54,8 @@ end
 
 -- The redrive that moved a message back, by the fields of its state; nil: none, or it has died since.
 function Redrive.of(more)
-  return more:match(' redrive=([^/ ]+)/')
+  local at = more:find(' redrive=', 1, true) -- a pattern would be tried at each byte
+  return at and more:match('^ redrive=([^/ ]+)/', at)
 end
 
 -- Counts, for a redrive, the outcome of a message that it moved back: acked or died. Not counted if the redrive has been

@@ -170,14 +170,15 @@ end
 
 -- Writes the outcomes that fit; those of the others are dropped. Returns which were kept, by position, false: the write
 -- failed; and how many were dropped.
---   total: the bytes of those that are there; known: whether that was written before
-local function write(q, ids, ends, born, sizes, total, limit, known)
+--   names: as `prepared` has them; total: the bytes of those that are there; known: whether that was written before
+local function write(q, names, ends, born, sizes, total, limit, known)
   local rows, cells, last, kept, dropped, now = {}, { TOTAL, LONG }, 0, {}, 0, Values.digits(q.now)
-  for n, id in ipairs(ids) do
+  for n = 1, #sizes do
     if ends[n] and total + sizes[n] <= limit then
+      local id, name = names[2 * n], names[2 * n + 1]
       total, kept[n], last = total + sizes[n], true, last + 4
-      rows[last - 3], rows[last - 2], rows[last - 1], rows[last] = now, id, now, id .. BORN
-      cells[last - 1], cells[last], cells[last + 1], cells[last + 2] = id, ends[n], id .. BORN, born[n]
+      rows[last - 3], rows[last - 2], rows[last - 1], rows[last] = now, id, now, name
+      cells[last - 1], cells[last], cells[last + 1], cells[last + 2] = id, ends[n], name, born[n]
     elseif ends[n] then
       dropped = dropped + 1
     end
@@ -212,7 +213,7 @@ function Results.keep(q, ids, ends, births, set)
   if wanted > 0 and not set[3] then
     redis.pcall('HSET', q.settings, 'kept', 1) -- first: from now on sends look for outcomes
   end
-  local kept, dropped = write(q, ids, ends, born, sizes, total, limit, before[1])
+  local kept, dropped = write(q, names, ends, born, sizes, total, limit, before[1])
   redis.call('PEXPIRE', q.results, lasts)
   redis.call('PEXPIRE', q.result_times, lasts)
   if made_room + dropped > 0 then
@@ -221,8 +222,10 @@ function Results.keep(q, ids, ends, births, set)
   for n, id in ipairs(ids) do
     if ends[n] then -- if the user must not publish, a waiting caller finds it within a second
       local is_kept = kept and kept[n] -- in the place of the time the birth: version 0.1.0 does not read the time here
-      local word, rest = is_kept and starts[n]:match('^%a+') or 'unkept', is_kept and ends[n]:sub(#starts[n] + 1) or ''
-      redis.pcall('PUBLISH', q.results .. ':' .. id, word .. ' ' .. births[n] .. ' ' .. rest)
+      local word = is_kept and starts[n]:match('^%a+ ') or 'unkept '
+      redis.pcall(
+        'PUBLISH', q.results .. ':' .. id, word .. births[n] .. ' ' .. (is_kept and ends[n]:sub(#starts[n] + 1) or '')
+      )
     end
   end
 end

@@ -28,14 +28,17 @@ local STEP = 2 ^ -7 -- milliseconds between two messages that are admitted; a sc
 -- How many messages of a lane may be admitted: as many as seats are free; if keys have a rate, one when its slot is over,
 -- unless one that was admitted so is still ready; below 0: so many have a seat too many. And the score of the seat that it
 -- takes.
-function Seats.free_seats(q, lane)
+--   has_slot: its slot is over (Rates.with_slot); nil: unknown
+function Seats.free_seats(q, lane, has_slot)
   local score = Values.digits(lane)
-  local free = Lanes.limit_of(q, lane) - redis.call('ZCOUNT', q.seats, score, score .. Lanes.BY_RATE)
-  if q.rule.interval and free > 0 then
-    local by_rate = score .. Lanes.BY_RATE
-    free = not Rates.slot_of(q, lane) and redis.call('ZCOUNT', q.seats, by_rate, by_rate) == 0 and 1 or 0
+  local by_rate = q.rule.interval and score .. Lanes.BY_RATE
+  local held = redis.call('ZCOUNT', q.seats, score, score .. Lanes.BY_RATE)
+  local free = Lanes.limit_of(q, lane) - held
+  if by_rate and free > 0 then
+    local is_slot_over = has_slot or not Rates.slot_of(q, lane)
+    free = is_slot_over and (held == 0 or redis.call('ZCOUNT', q.seats, by_rate, by_rate) == 0) and 1 or 0
   end
-  return free, q.rule.interval and score .. Lanes.BY_RATE or score
+  return free, by_rate or score
 end
 
 -- The score of the seat that a message of a lane takes when it is admitted.
@@ -129,6 +132,8 @@ end
 local function first_rows(q, lanes, room)
   local rows, ids, lane_of, seat_of, count = {}, {}, {}, {}, 0
   local gates = q.set.gated or next(q.lanes_read)
+  local has_slot = q.rule.interval and not room
+  lanes = has_slot and Rates.with_slot(q, lanes) or lanes
   for n = 1, #lanes do
     local lane = lanes[n]
     local free, seat
@@ -137,7 +142,7 @@ local function first_rows(q, lanes, room)
     elseif room then
       free, seat = room[lane], Seats.seat_in(q, lane)
     else
-      free, seat = Seats.free_seats(q, lane)
+      free, seat = Seats.free_seats(q, lane, has_slot)
     end
     free = math.min(free, Bounds.ROWS - count)
     if free > 0 then
@@ -176,8 +181,8 @@ local function admit_first(q, lanes, room)
     end
   end
   if last > 0 then
-    redis.call('ZADD', q.seats, unpack(taken))
-    redis.call('ZADD', q.ready, unpack(came))
+    Lanes.add(q.seats, taken)
+    Lanes.add(q.ready, came)
     Queue.wake(q)
   end
   redis.call('ZREM', q.scheduled, unpack(rows)) -- the last: by such a row the next sees what was cut off

@@ -173,7 +173,7 @@ end
 local function write(q, batch, paused)
   local rows, records, delay = batch.rows, batch.records, batch.delay
   if batch.rooms and batch.seats[1] then
-    redis.call('ZADD', q.seats, unpack(batch.seats))
+    Lanes.add(q.seats, batch.seats)
   end
   if rows[1] then
     redis.call('ZADD', delay > 0 and q.scheduled or q.ready, unpack(rows))

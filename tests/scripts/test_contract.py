@@ -42,7 +42,7 @@ NO_QUEUES = set(_keys.OTHERS)
 # What `unpack` may be used on, and why it is bounded: Redis' Lua fails at 8,000 values, after earlier writes.
 BOUNDED = {
     "ids", "records", "stated", "deadlines", "names",  # the items of a call: steps.CHUNK
-    "batch.states", "batch.seats", "batch.blocked",  # twice the items of a call
+    "batch.states", "batch.blocked",  # twice the items of a call
     "over", "old",  # twice the items of a call
     "given", "came",  # seats of a call's messages
     "ends", "left",  # messages that come back with a call's: twice its items

@@ -28,6 +28,9 @@ COMMANDS = {
 }
 """Of the one function that gives them for messages."""
 
+HELPERS = {"Places.gone": "$-", "Places.put": r"Lanes\.add\((?!index)", "Places.leave": "$-"}
+"""Functions that do so for their callers."""
+
 EXCEPT = {
     ("Places.gone", "Verbs.delete", "messages"): "with all keys of the queue",
     ("Places.gone", "Verbs.mute", "muted"): "a group, no message",
@@ -53,6 +56,8 @@ EXCEPT = {
     ("Places.put", "Probes.give_passes", "scheduled"): "it waits for a seat of its key; its state stays",
     ("Places.leave", "probes:let_through", "scheduled"): "they get passes, in one command",
     ("Places.put", "renumber:move", "index"): "it stays in its lane, which gets another number",
+    ("Places.put", "Lanes.add", "index"): "its callers are looked at",
+    ("Places.leave", "Lanes.add", "index"): "a row that it has just added there",
     ("Places.put", "Lanes.make_due", "scheduled"): "blocked messages that are due by now, in one command",
     ("Places.put", "Places.put_off", "scheduled"): "a later form cannot be read",
     ("Places.put", "Places.put_off", "index"): "a later form cannot be read",
@@ -71,7 +76,7 @@ def past_the_doors(functions: Mapping[str, str]) -> set[tuple[str, str, str]]:
         for door, commands in COMMANDS.items()
         for name, text in functions.items()
         if name != door
-        for found in re.findall(rf"redis\.p?call\(\s*'(?:{commands})',\s*([^,)]+)", text)
+        for found in re.findall(rf"(?:redis\.p?call\(\s*'(?:{commands})',|{HELPERS[door]})\s*([^,)]+)", text)
         if (key := re.sub(r"\bthere\.", "to_", found.strip()).replace("q.", "")).removeprefix("to_")
         not in NOT_MESSAGES
     }

@@ -6,12 +6,15 @@ from datetime import timedelta
 from typing import Any
 
 from rq_dlq import Message, PerKey
+from rq_dlq._keys import QueueKeys
 from tests.behaviour.helpers import AT_ONCE, after, ids
 from tests.behaviour.helpers import keyed as shop
 from tests.conftest import Clock
 from tests.tables import each_row_afresh
 
 SECOND = timedelta(seconds=1)
+KEYS = QueueKeys("rq", "a")
+LONG = b"\x1f" + b"\x01" * 64  # lua/order.lua
 MODES = {
     "alone": PerKey(rate="1/s"),
     "in order": PerKey(order=True, rate="1/s"),
@@ -36,6 +39,35 @@ async def test_one_of_a_key_at_its_slot(mode: str, broker: Any, clock: Clock) ->
     clock.advance("60s")
     await queue.send("a4", id="a4", key="a")
     assert await ids(queue) == ["a3"]
+
+
+@each_row_afresh("mode", MODES)
+async def test_many_keys_at_their_slots(mode: str, broker: Any, raw: Any, clock: Clock) -> None:
+    """More than Redis keeps in a list without a long member (`Order.add`), which does not stay."""
+    queue, keys = await shop(broker, MODES[mode]), range(60)
+    await queue.send_many([Message(n, id=f"{key}-{n}", key=f"k{key}") for n in range(3) for key in keys])
+    for n in range(3):
+        held = await queue.claim(99)
+        assert sorted(one.id for one in held) == sorted(f"{key}-{n}" for key in keys)
+        assert await queue.claim(99) == []
+        await queue.ack(held)
+        clock.advance("1s")
+    assert LONG not in {*raw.zrange(KEYS["seats"], 0, -1), *raw.zrange(KEYS["slots"], 0, -1)}
+    assert (await queue.stats()).totals["acked"] == 180
+
+
+async def test_what_a_cut_off_call_left_among_slots_and_seats_goes(
+    broker: Any, raw: Any, clock: Clock
+) -> None:
+    queue = await shop(broker, MODES["limited"], "a1", "a2")
+    assert await ids(queue) == ["a1"]
+    raw.zadd(KEYS["slots"], {LONG: 0})
+    raw.zadd(KEYS["seats"], {LONG: 0})
+    raw.zadd(KEYS["ready"], {LONG: 0})
+    clock.advance("1s")
+    assert await ids(queue) == ["a2"]
+    for index in ("slots", "seats", "ready"):
+        assert raw.zscore(KEYS[index], LONG) is None
 
 
 async def test_a_limit_beside_it_holds(broker: Any, clock: Clock) -> None:

@@ -22,7 +22,9 @@ from tests.conftest import Clock
 from tests.tables import each_row_afresh
 
 LARGE = "x" * (CHUNK_BYTES * 2 // 5)  # two of them fit
-DUE = 128  # lua/claim.lua, lua/deliver.lua, lease
+DUE = 128  # lua/claim.lua
+STEPS = 10  # the same, of each step of maintenance
+NOT_FRESH = 4_096  # bytes; lua/deliver.lua
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ async def test_an_undo_takes_back_as_few_at_a_time_as_came_back(
     assert await counts(queue) == {"dead": 2 * STEP + 1}
 
 
-@each_row_afresh("count, taken", [(1, 1), (100, 100), (250, DUE), (1_000, DUE)])
+@each_row_afresh("count, taken", [(1, 1), (100, 100), (250, DUE + STEPS), (1_000, DUE + STEPS)])
 async def test_a_claim_of_what_fell_due(count: int, taken: int, broker: Any, clock: Clock) -> None:
     """It makes no more ready than it takes, and ten; fresh ones it takes as many as it asks for."""
     queue = broker.queue("a")
@@ -87,10 +89,29 @@ async def test_a_claim_of_what_fell_due(count: int, taken: int, broker: Any, clo
     clock.advance("1m")
     held = await queue.claim(count)
     assert [one.id for one in held] == sent[:taken]
-    assert await counts(queue) == {"leased": taken, "ready": 10, "scheduled": 890 - taken}
+    ready = min(count, DUE) + STEPS - taken
+    assert await counts(queue) == {
+        "leased": taken,
+        **({"ready": ready} if ready else {}),
+        "scheduled": 900 - ready - taken,
+    }
     assert [one.id for one in await claim_all(queue)] == sent[taken:]
     await queue.send_many(range(count))
     assert len(await queue.claim(count)) == count
+
+
+@each_row_afresh("options", [{}, {"result": True}, {"ttl": "1h"}, {"ttl": "1h", "result": True}])
+async def test_a_claim_takes_all_that_come_for_the_first_time(options: dict[str, Any], broker: Any) -> None:
+    """Those that were delivered before take it longer, and count for more."""
+    queue = broker.queue("a", redelivery=AT_ONCE)
+    sent = await queue.send_many([Message(n, **options) for n in range(300)])
+    held = await queue.claim(300)
+    assert [one.id for one in held] == sent
+    assert {(one.attempt, one.delivery_count, one.redelivered) for one in held} == {(1, 1, False)}
+    await queue.release(held)
+    again = await queue.claim(300)
+    assert [one.id for one in again] == sent[: len(again)]
+    assert len(again) <= CHUNK_BYTES // NOT_FRESH
 
 
 async def test_a_call_that_gives_seats_moves_a_hundred_that_are_due(

@@ -96,7 +96,12 @@ FAULTS = {
         "tonumber(number) <",
     ),
     "a delivery is not counted": Fault(
-        "I3, I4: m0 had", 1, "deliveries", "deliver", "' 0000000000000 1 0", "' 0000000000000 0 0"
+        "I3, I4: m0 had",
+        1,
+        "deliveries",
+        "deliver",
+        "' 1 0 0 0 0 0 ' .. NOT_DELAYED",
+        "' 0 0 0 0 0 0 ' .. NOT_DELAYED",
     ),
     "a redrive forgets": Fault(
         "I3, I4: m0 had",

@@ -355,10 +355,41 @@ def test_a_claim_takes_fewer_of_those_that_are_not_fresh(bench: Bench) -> None:
     """Each takes as long as 4 KiB do; the next claim takes the next."""
     names = [f"m{n:03}" for n in range(200)]
     bench.send(*[(name, 4) for name in names], ttl=60_000)
+    assert bench.claim("s", 200) == names
+    bench.queue.settle(settling_calls.release(bench.keys, [(name, "s") for name in names]))
     first = bench.claim("t", 200)
     assert first == names[: len(first)]
     assert 120 < len(first) < 130  # half a megabyte
     assert bench.claim("u", 200) == names[len(first) :]
+
+
+def test_a_delayed_message_is_not_delivered_before_its_time_by_a_row_that_was_left(bench: Bench) -> None:
+    bench.send(("m", 4), delay=1_000)
+    ready, scheduled = bench.keys["ready"], bench.keys["scheduled"]
+    (row,) = bench.raw.zrange(scheduled, 0, -1)
+    bench.raw.zadd(ready, {row: 1})
+    assert bench.claim("t") == []
+    assert (bench.raw.zcard(ready), bench.raw.zrange(scheduled, 0, -1)) == (0, [row])
+
+
+def test_a_delayed_message_is_delivered_where_it_stands_and_not_by_a_row_that_was_left(bench: Bench) -> None:
+    """Its priority was changed, and the old row stayed."""
+    bench.send(("m", 4), delay=1_000)
+    bench.step(1_000)
+    ready = bench.keys["ready"]
+    (row,) = bench.raw.zrange(bench.keys["scheduled"], 0, -1)
+    bench.raw.zadd(ready, {b"\x00" + row[1:]: 1})
+    assert bench.claim("t") == []
+    assert bench.raw.zrange(ready, 0, -1) == [row]
+    assert bench.claim("u") == ["m"]
+
+
+def test_a_live_message_is_not_delivered_as_a_dead_letter(bench: Bench) -> None:
+    bench.send(("m", 4), ttl=60_000)
+    (row,) = bench.raw.zrange(bench.keys["ready"], 0, -1)
+    bench.raw.zadd(bench.keys["dead"], {row: 1})
+    assert bench.claim("t", part="dead") == []
+    assert bench.claim("u") == ["m"]
 
 
 def test_a_row_of_a_later_form_is_put_off_by_a_minute(bench: Bench) -> None:

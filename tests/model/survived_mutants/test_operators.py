@@ -178,7 +178,7 @@ def test_only_a_redelivery_tells_of_a_delay(bench: Bench) -> None:
 def test_what_was_never_redelivered_waited_for_nothing(bench: Bench) -> None:
     bench.send(("m", 4), ttl=1_000)
     (row,) = bench.queue.run(bench.queue.claim_call("t")).rows
-    assert row.state.split()[-1] == b"0", "the delay of its last redelivery"
+    assert int(row.state.split()[-1]) == 0, "the delay of its last redelivery"
 
 
 @pytest.mark.parametrize("verb", ["redrive", "transfer"])
