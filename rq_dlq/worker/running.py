@@ -61,7 +61,9 @@ class Running:
             except BaseException as raised:  # noqa: BLE001 - no error of a handler ends the worker
                 error = raised
             ended = True
-            self._end()
+            self.delivery = None
+            if self._cutting or self._interrupted:
+                self._end()
         except (HandlerTimeout, Stopped) as late:
             if not ended and error is None:
                 error = late
