@@ -17,8 +17,8 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from rq_dlq.doctor.vitals import Vitals
 from rq_dlq.worker.stopping import ending_signals
-from rq_dlq.worker.vitals import Vitals
 
 if TYPE_CHECKING:
     from rq_dlq.cli._context import Context

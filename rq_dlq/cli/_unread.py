@@ -13,7 +13,7 @@ from rq_dlq.cli._context import FAILED
 from rq_dlq.cli._logs import ToStderr
 
 if TYPE_CHECKING:
-    from rq_dlq.worker.vitals import Vitals
+    from rq_dlq.doctor.vitals import Vitals
 
 
 @contextmanager

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from rq_dlq import asyncio
     from rq_dlq.client.broker import Broker
+    from rq_dlq.doctor.vitals import Vitals
     from rq_dlq.telemetry.health import Address, Pages
     from rq_dlq.worker.stopping import Stop
-    from rq_dlq.worker.vitals import Vitals
 
 logger = logging.getLogger("rq_dlq.worker")
 MOST_PROCESSES = 256

@@ -3,6 +3,8 @@
 A check is a value. `rq-dlq doctor` prints all checks; workers and maintenance repeat those whose result can
 change while a server runs.
 
+`vitals` are what a process notes about itself, for probes that ask whether it is alive and ready.
+
 What a broker checks itself, before it sends with durability "fsync" or "replicated", is `_redis/guard.py`.
 """
 

@@ -10,6 +10,7 @@ from rq_dlq._redis import FAIL_FAST
 from rq_dlq.client.broker import Broker
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.sending.noted import send_noted
+from rq_dlq.doctor.vitals import Vitals
 from rq_dlq.errors import BrokerUnavailable, ConfigurationError, RqDlqError
 from rq_dlq.outbox.ledger import DatabaseUnavailable
 from rq_dlq.outbox.reporting import OutboxReporting
@@ -18,7 +19,6 @@ from rq_dlq.values.readable import many
 from rq_dlq.worker.holding import RETRY_AFTER
 from rq_dlq.worker.logs import show_log
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
-from rq_dlq.worker.vitals import Vitals
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections

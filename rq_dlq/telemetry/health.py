@@ -21,7 +21,7 @@ from rq_dlq.telemetry.systemd import Systemd
 
 if TYPE_CHECKING:
     from rq_dlq.doctor.check import Check
-    from rq_dlq.worker.vitals import Vitals
+    from rq_dlq.doctor.vitals import Vitals
 
 logger = logging.getLogger("rq_dlq.health")
 BEAT = 1.0  # the most seconds between two beats

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rq_dlq._redis import Connections
+    from rq_dlq.doctor.vitals import Vitals
     from rq_dlq.worker.consumer import Consumer
-    from rq_dlq.worker.vitals import Vitals
 
 
 class Leases:

@@ -19,13 +19,13 @@ from rq_dlq.core.steps.step import NodeUnavailable
 from rq_dlq.core.upkeep import rounds
 from rq_dlq.core.upkeep.rounds import MaintainedNamespace
 from rq_dlq.core.upkeep.upkeep import ROLES, MaintenanceRole
+from rq_dlq.doctor.vitals import Vitals
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.durations import Duration, human, milliseconds, shown
 from rq_dlq.values.readable import many, upkeep
 from rq_dlq.worker.holding import RETRY_AFTER
 from rq_dlq.worker.reporting import reporter_of
 from rq_dlq.worker.stopping import TICK, Stop, heeding_signals
-from rq_dlq.worker.vitals import Vitals
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections

@@ -21,8 +21,8 @@ from rq_dlq.worker.tally import Tally, logger
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.client.settings import BrokerSettings
+    from rq_dlq.doctor.vitals import Vitals
     from rq_dlq.worker.consumer import Consumer
-    from rq_dlq.worker.vitals import Vitals
 
 PERIOD = 5.0  # seconds
 

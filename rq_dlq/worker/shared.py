@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from rq_dlq._redis import Connections
+    from rq_dlq.doctor.vitals import Vitals
     from rq_dlq.worker.blocking import EventLoopWatch
     from rq_dlq.worker.finished import Finished
     from rq_dlq.worker.stopping import Stop, Until
     from rq_dlq.worker.tally import Tally
     from rq_dlq.worker.together import Together
-    from rq_dlq.worker.vitals import Vitals
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.client.handlers import Handler
     from rq_dlq.core.steps.step import Steps
-    from rq_dlq.worker.vitals import Vitals
+    from rq_dlq.doctor.vitals import Vitals
 
 UPKEEP = 10.0  # the most seconds between two rounds of maintenance or two checks of schedules
 A_FEW = 20  # round trips per round, since leases are not extended during it

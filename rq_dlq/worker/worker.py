@@ -16,6 +16,7 @@ from rq_dlq._redis import FAIL_FAST, Retries
 from rq_dlq.client.broker import Broker
 from rq_dlq.client.tasks import Tasks
 from rq_dlq.core.queues.queue import taken_of
+from rq_dlq.doctor.vitals import Vitals
 from rq_dlq.errors import BrokerUnavailable, RqDlqError
 from rq_dlq.worker.arguments import check_until, wanted
 from rq_dlq.worker.async_consumer import AsyncConsumer
@@ -35,7 +36,6 @@ from rq_dlq.worker.tally import Tally, logger
 from rq_dlq.worker.thread_consumer import ThreadConsumer
 from rq_dlq.worker.together import Together
 from rq_dlq.worker.upkeep import Upkeep
-from rq_dlq.worker.vitals import Vitals
 
 if TYPE_CHECKING:
     from rq_dlq._redis import Connections

@@ -9,10 +9,10 @@ import pytest
 import rq_dlq
 from rq_dlq._redis import FAIL_FAST
 from rq_dlq.core.processes import processes
+from rq_dlq.doctor.vitals import Vitals
 from rq_dlq.worker import reporting
 from rq_dlq.worker.reporting import Reporting
 from rq_dlq.worker.tally import Tally
-from rq_dlq.worker.vitals import Vitals
 from rq_dlq.worker.worker import Worker
 from tests.dead_nodes.conftest import HERE, Kill, asked
 from tests.servers import wait_until

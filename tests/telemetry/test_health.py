@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from rq_dlq.doctor.vitals import Vitals
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.telemetry import health
 from rq_dlq.telemetry.health import Answer, announced, served
-from rq_dlq.worker.vitals import Vitals
 from tests.servers import wait_until
 
 ANY = ("127.0.0.1", 0)

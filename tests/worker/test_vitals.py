@@ -16,9 +16,9 @@ import rq_dlq
 import rq_dlq.asyncio
 from rq_dlq.core.steps.step import NodeUnavailable
 from rq_dlq.doctor.check import Check
+from rq_dlq.doctor.vitals import Vitals
 from rq_dlq.worker import reporting, upkeep
 from rq_dlq.worker.maintenance import Maintenance
-from rq_dlq.worker.vitals import Vitals
 from tests.servers import wait_until
 from tests.worker.conftest import Working
 from tests.worker.test_processes import restartable
