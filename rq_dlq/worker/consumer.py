@@ -225,7 +225,8 @@ class Consumer(Settling[D]):
             )
         except RqDlqError as error:
             self.trouble = str(error)
-            self._failed = time.monotonic()
+            if waits:  # otherwise acks need not wait for the next try
+                self._failed = time.monotonic()
             if not (isinstance(error, BrokerUnavailable) and self._stop.finishing.is_set()):
                 self._log("cannot claim", error)
                 ends = self._until == "empty" and not self._together.works

@@ -9,8 +9,8 @@ which 50 more ended (T38: 92 to 102 in 3 of 180 kills). Only a thread may lose t
 
 An ack for each 50 in place of 250 calls is dear: worker and server together, on one core, handle 0.73 to 0.87
 as many messages whose handlers do nothing (a thread 0.86, eight 0.76, 10 async calls 0.87, 100 0.73), and 100
-async calls of 1 ms take a fifth more CPU for the same speed. An ack that is sent without waiting for its
-reply would save most of that. The bound is on calls whose settlement is not on its way: to wait for each
+async calls of 1 ms take a fifth more CPU for the same speed. So a thread does not wait for the reply to an
+ack (`thread_consumer`). The bound is on calls whose settlement is not on its way: to wait for each
 reply would halve an async worker far from Redis.
 
 Acks are not shared by threads. Shared, eight threads with calls of 5 ms reach 0.915 of the ideal in place of

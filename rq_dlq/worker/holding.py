@@ -7,11 +7,13 @@ from abc import ABC, abstractmethod
 from collections import deque
 from logging import ERROR, WARNING
 from math import inf
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rq_dlq.core.claiming import cut_off
 from rq_dlq.core.results.results import results_of
 from rq_dlq.core.settling import settle
+from rq_dlq.core.steps.step import CHUNK_BYTES
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, MissingRights, RqDlqError
 from rq_dlq.values import deques
 from rq_dlq.values.readable import many
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from rq_dlq.worker.shared import Shared
 
 RETRY_AFTER = 1.0  # seconds before a refused call is tried again
+
+_held = attrgetter("_held")
 
 D = TypeVar("D", bound="Leased[Any]")
 
@@ -54,6 +58,7 @@ class Holding(ABC, Generic[D]):
         self._finished = shared.finished
         self._done: deque[D] = shared.finished.of_consumer()  # their calls have ended, and must be settled
         self._failing_since = 0.0  # when acks began to fail, monotonic seconds; 0: the last acks succeeded
+        self._bulky = False  # the last acks may take more than one call, because of their results
         self._failed = -inf  # when an ack, a release or a claim last failed
 
     @abstractmethod
@@ -71,7 +76,8 @@ class Holding(ABC, Generic[D]):
             return done
         try:
             results = results_of(done, self._without_result)
-            settlements = yield from settle.ack(self.queue, [delivery._held for delivery in done], results)
+            self._bulky = bool(results) and sum(map(len, results.values())) > CHUNK_BYTES
+            settlements = yield from settle.ack(self.queue, [*map(_held, done)], results)
         except RqDlqError as failure:
             self._log(f"cannot ack {many(len(done), 'message')}", failure)
             self._failed = time.monotonic()

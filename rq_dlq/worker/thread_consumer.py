@@ -1,11 +1,23 @@
-"""A thread that claims, runs a handler call by call, and settles."""
+"""A thread that claims, runs a handler call by call, and settles.
+
+While its calls run, its acks and its next claim are under way (`Begun`). It reads the replies when it sends
+again, or has no message left. Three rules keep what a kill repeats small (`finished`):
+
+- Before the thread waits for Redis, it has sent all that is finished. No ack waits for another reply.
+- A claim that is made ahead does not wait for messages, so no ack waits behind it.
+- While a call takes long, the worker's thread reads the replies, and settles what has ended since.
+
+What is claimed ahead counts as claimed (`Pace`). Nothing is beside a suspect, which may kill the process.
+"""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq.core.steps import riding
+from rq_dlq._redis.begun import Begun, Underway
+from rq_dlq.core.steps.riding import riding
+from rq_dlq.values.record import EXPIRES, FLAGS
 from rq_dlq.worker.claiming import Pace
 from rq_dlq.worker.consumer import LATE, STUCK_AFTER, Consumer
 from rq_dlq.worker.finished import SETTLE_WITHIN
@@ -14,9 +26,15 @@ from rq_dlq.worker.running import Running
 from rq_dlq.worker.stopping import DeadlinePassed, HandlerTimeout, Stopped
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rq_dlq._redis import Connections
     from rq_dlq.client.delivery import Delivery
     from rq_dlq.client.handlers import Handler
+    from rq_dlq.core.steps.step import Steps
     from rq_dlq.worker.shared import Shared
+
+SENT = 1  # round trips whose replies may be unread when a call begins
 
 
 class ThreadConsumer(Consumer["Delivery[Any]"]):
@@ -32,11 +50,14 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         self._pace = Pace()
         self._calls = Running(handler)
         self._current: Delivery[Any] | None = None  # its handler is running, or it is about to be settled
-        self._claimed = self._extended = 0.0  # when it last claimed and extended, monotonic seconds
+        self._extended = 0.0  # when it last claimed and extended, monotonic seconds
         self._asked = 0.0  # when it last tried to extend leases
         self._in_doubt = False  # unstarted deliveries may be lost
         self._late: Delivery[Any] | None = None  # its call exceeds its timeout, and this was logged
         self._due = 0.0  # when to settle the messages in `_done`, monotonic seconds
+        self._count = 1  # messages of the last claim, at most
+        self._sent = Underway(self._take_sent)
+        self._claims = False  # one of them claims
 
     def _main(self) -> None:
         super()._main()
@@ -46,44 +67,61 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         self._settling.run(self.give_back())
 
     def _settle_rest(self) -> None:
+        self._sent.read(self._settling)
         self.settle_finished(self._settling)
         self.release_unstarted(self._settling)
 
     def _consume(self) -> None:
-        count = 1
         while not self._stop.finishing.is_set():
-            self._claiming.ready(self._key)
-            count = min(self._pace.claim, 2 * count)  # other consumers that start may slow this one down
-            deliveries = self._claiming.run(riding.riding(self.settle_done(), self.claim(count)))
-            if self.pause:
+            self._sent.read(self._claiming)
+            if not self._unstarted:
+                self._claiming.ready(self._key)
+                found = self._claiming.run(riding(self.settle_done(), self.claim(self._next_count(0))))
+                self._take(found, time.monotonic())
+            if self.pause and not self._unstarted:
                 self._stop.finishing.wait(self.pause)
-            if deliveries:
-                self._claimed = self._extended = time.monotonic()
-                self._unstarted.extend(deliveries)
+            if self._unstarted:
                 self._run_all()
             elif self.permit.passed:
                 self.permit.wait()
             elif self._claiming.run(self.over()):
                 break
 
+    def _next_count(self, left: int) -> int:
+        """How many messages to claim while so many wait: others that start may slow this one down."""
+        self._count = min(self._pace.claim - left, 2 * self._count)
+        return self._count
+
+    def _take(self, found: Sequence[Delivery[Any]], claimed: float) -> None:
+        """Take what was claimed then (monotonic seconds); its lease began no earlier."""
+        if found:
+            alone = not (self._unstarted or self._done or self._current)
+            self._extended = claimed if alone else min(self._extended, claimed)
+            self._unstarted.extend(found)
+
     def _run_all(self) -> None:
-        """Run the handler on all claimed messages, and settle them; the next claim settles the last ones."""
-        since, calls = time.monotonic(), 0
+        """Run the handler on all claimed messages; meanwhile settle them, and claim others."""
+        since = time.monotonic()
+        calls, done, observers = 0, self._done, self._observers
         while (delivery := self._next()) is not None:
-            handling = self._observers.handling(delivery) if self._observers else None
+            handling = observers.handling(delivery) if observers else None
             error = self._calls.run(delivery)
-            ended = time.monotonic()
+            now = time.monotonic()
             if handling is not None:
                 handling.end(error)
             calls += 1
-            first = not self._done
-            if not self.finish(delivery, error, ended):
+            if not done:
+                self._due = now + SETTLE_WITHIN
+            if not self.finish(delivery, error, now):
                 self._settle(delivery, error)
-            elif first:
-                self._due = ended + SETTLE_WITHIN
             self._current = None
-            if self._done and self._is_time(ended) and self._unstarted and self._may_retry:
-                self.settle_finished(self._settling)
+            if (
+                done
+                and (2 * now - self._calls.began > self._due or self._finished.are_enough())
+                and (self._unstarted or self._sent)
+                and self._may_retry
+            ):  # before the next call, if it takes as long as the last
+                self._send()
                 since, calls = self._note_pace(since, calls), 0
         if (
             self._failures and self._may_retry
@@ -92,9 +130,30 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         self._note_pace(since, calls)
         self.permit.end()
 
-    def _is_time(self, ended: float) -> bool:
-        """Whether finished calls must be settled before the next call, if it takes as long as the last."""
-        return 2 * ended - self._calls.began > self._due or self._finished.are_enough()
+    def _send(self) -> None:
+        """Send acks, and a claim if few messages are left; then read earlier replies."""
+        if self._failures or self.queue.part != "live" or self.queue.shows_letters:
+            self.settle_finished(self._settling)
+            return
+        left, may_claim = len(self._unstarted), not (self._claims or self.permit.suspect or self.trouble)
+        count = self._next_count(left) if may_claim and 2 * left < self._pace.ahead else 0
+        self._claims |= count > 0
+        steps: Steps[Any] = self.settle_done()
+        if count:
+            steps = riding(steps, self.claim(count, waits=False))
+        begun = Begun(self._claiming, steps)
+        self._sent.add(begun)
+        self._sent.read(self._claiming, SENT if begun.is_sent and not self._bulky else 0)
+
+    def _take_sent(self, begun: Begun[Any], result: Any) -> None:
+        if not isinstance(result, bool):  # it has claimed
+            self._claims = False
+            self._take(result, begun.began)
+
+    def settle_left(self, connections: Connections) -> bool:
+        """Settle its messages after its end, or before the end of the process; False: it failed."""
+        self._sent.read_meanwhile(connections, every=True)
+        return super().settle_left(connections)
 
     def _note_pace(self, since: float, calls: int) -> float:
         """Note how long calls took, with their settlement; returns the time, monotonic seconds."""
@@ -104,20 +163,36 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         return now
 
     def _next(self) -> Delivery[Any] | None:
+        if not self._unstarted or self.permit.suspect is not None:
+            self._wait()
         if self._stop.finishing.is_set():
             self.release_unstarted(self._settling)
             return None
         if self._in_doubt or time.monotonic() - self._extended > self._lease:
             self._drop_lost()
-        self._current = self._next_unexpired()
+        try:
+            self._current = delivery = self._unstarted.popleft()
+        except IndexError:
+            return None
+        row = delivery._row  # noqa: SLF001 - for speed: nearly no message expires
+        if row.record[FLAGS] & EXPIRES or b"expires=" in row.state:
+            self._current = self._unexpired(delivery)
         return self._current
 
-    def _next_unexpired(self) -> Delivery[Any] | None:
-        """The next delivery that has not expired since its claim."""
+    def _wait(self) -> None:
+        """Wait for replies, with all sent that is finished: no message is left, or a suspect is next."""
+        if self._done and self._may_retry and (self._sent or self._unstarted):
+            self._send()
+        if not self._unstarted or self.permit.suspect is not None:
+            self._sent.read(self._claiming)
+
+    def _unexpired(self, delivery: Delivery[Any] | None) -> Delivery[Any] | None:
+        """This delivery, or the first after it that has not expired since its claim."""
         outlived: list[Delivery[Any]] = []
         try:
-            while (delivery := self._unstarted.popleft())._time_to_live(time.monotonic()) <= 0:  # noqa: SLF001
+            while delivery is not None and delivery._time_to_live(time.monotonic()) <= 0:  # noqa: SLF001
                 outlived.append(delivery)
+                delivery = self._unstarted.popleft()
         except IndexError:
             delivery = None
         if outlived:
@@ -159,18 +234,27 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
 
     @property
     def holds(self) -> tuple[int, float]:
-        """The number of messages left of its last claim, and the time of that claim."""
-        return len(self._unstarted) + len(self._done) + (self._current is not None), self._claimed
+        """The number of messages that it holds, and when the oldest was claimed."""
+        held = [*self._unstarted.copy(), *self._done.copy(), *self.running]
+        return len(held), min((one._lease.read_at for one in held), default=0.0)
 
     def tend(self) -> None:
         """Release messages behind a stuck call, and settle calls that ended before it."""
         now, timed_out = time.monotonic(), self._overruns()
         if timed_out and self._overruns(since=LATE):
             self._say_late()
-        if (timed_out or now - self._claimed > STUCK_AFTER) and self._may_retry:
+        if (timed_out or self._waits(now) > STUCK_AFTER) and self._may_retry:
             self.release_unstarted(self._tending)
         if (self._runs_longer_than(SETTLE_WITHIN) or self._failing_since) and self._may_retry:
             self.settle_finished(self._tending)
+            self._sent.read_meanwhile(self._tending)
+
+    def _waits(self, now: float) -> float:
+        """For how long the next message has waited for its call, seconds."""
+        try:
+            return now - self._unstarted[0]._lease.read_at
+        except IndexError:
+            return 0.0
 
     def _say_late(self) -> None:
         late = self._calls.delivery

@@ -13,6 +13,7 @@ import pytest
 
 import rq_dlq
 from rq_dlq import ConfigurationError
+from rq_dlq._redis import begun
 from rq_dlq._redis.awaiting import link as awaiting
 from rq_dlq._redis.awaiting import own as own_awaiting
 from rq_dlq._redis.blocking import link as blocking
@@ -184,7 +185,8 @@ class Unsent:
         monkeypatch.setattr(awaiting.AsyncLink, "_connected", slowly_awaiting(awaiting.AsyncLink._connected))
         monkeypatch.setattr(blocking.Link, "_connected", slowly(blocking.Link._connected))
         monkeypatch.setattr(awaiting, "write", self._noted_awaiting(own_awaiting.write))
-        monkeypatch.setattr(blocking, "write", self._noted(own_blocking.write))
+        for sender in (blocking, begun):
+            monkeypatch.setattr(sender, "write", self._noted(own_blocking.write))
 
     def end(self, message_id: str) -> None:
         """A call ends; for the next ten, others have all connections that were idle."""

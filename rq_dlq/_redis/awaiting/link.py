@@ -186,15 +186,19 @@ async def converse(connection: Any, talk: Exchange) -> Any:
         return stop.value
 
 
-async def replies_to(connection: Any, commands: Commands) -> list[Any]:
+async def replies_to(connection: Any, commands: Commands, *, sent: bool = False) -> list[Any]:
     """Send commands and read the replies; errors of the server are among them.
+
+    Args:
+        sent: they have been sent.
 
     Raises:
         Unheard: the connection broke before all commands were written, so the last one never arrives. A
             timeout is different: data in a buffer may still be sent.
     """
     try:
-        await write(connection, b"".join(map(packed, commands)))
+        if not sent:
+            await write(connection, b"".join(map(packed, commands)))
     except exceptions.ConnectionError as error:
         raise Unheard(str(error)) from error
     if commands and commands[0][0] == b"BLPOP":  # a wait is the only command
