@@ -21,7 +21,7 @@ from rq_dlq._redis.blocking.own import write
 from rq_dlq._redis.errors import TRANSIENT, Unheard
 from rq_dlq._redis.exchange import packed
 from rq_dlq.core.steps.driving import as_it_is, drive
-from rq_dlq.core.steps.step import Batch, Wait
+from rq_dlq.core.steps.step import Pipeline, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +78,7 @@ class Begun(Generic[R]):
         first = self._first
         if first is None or isinstance(first, Wait):
             return []
-        calls = first.calls if isinstance(first, Batch) else (first,)
+        calls = first.calls if isinstance(first, Pipeline) else (first,)
         are_proven = all(call.verb in link.proven for call in calls)
         return [call.command(verbs) for call in calls] if are_proven else []
 
