@@ -1,7 +1,7 @@
 """A thread that claims, runs a handler call by call, and settles.
 
-While its calls run, its acks and its next claim are under way (`Begun`). It reads the replies when it sends
-again, or has no message left. Three rules keep what a kill repeats small (`finished`):
+While its calls run, its acks and its next claim are under way (`InFlight`). It reads the replies when it
+sends again, or has no message left. Three rules keep what a kill repeats small (`finished`):
 
 - Before the thread waits for Redis, it has sent all that is finished. No ack waits for another reply.
 - A claim that is made ahead does not wait for messages, so no ack waits behind it.
@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from rq_dlq._redis.begun import Begun, Underway
+from rq_dlq._redis.in_flight import InFlight, Underway
 from rq_dlq.core.steps.riding import riding
 from rq_dlq.values.record import EXPIRES, FLAGS
 from rq_dlq.worker.claiming import Pace
@@ -141,11 +141,11 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         steps: Steps[Any] = self.settle_done()
         if count:
             steps = riding(steps, self.claim(count, waits=False))
-        begun = Begun(self._claiming, steps)
+        begun = InFlight(self._claiming, steps)
         self._sent.add(begun)
         self._sent.read(self._claiming, SENT if begun.is_sent and not self._bulky else 0)
 
-    def _take_sent(self, begun: Begun[Any], result: Any) -> None:
+    def _take_sent(self, begun: InFlight[Any], result: Any) -> None:
         if not isinstance(result, bool):  # it has claimed
             self._claims = False
             self._take(result, begun.began)

@@ -12,8 +12,8 @@ import pytest
 
 import rq_dlq
 from rq_dlq import BrokerRefused
-from rq_dlq._redis.begun import Begun
 from rq_dlq._redis.blocking.link import Link
+from rq_dlq._redis.in_flight import InFlight
 from rq_dlq.core.claiming import claim
 from rq_dlq.worker import Worker
 from rq_dlq.worker.claiming import Pace
@@ -44,7 +44,7 @@ def consumers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Consumers]:
 
 def waits(monkeypatch: pytest.MonkeyPatch, look: Callable[[], None]) -> None:
     """Look whenever the thread of a consumer is about to wait for a reply."""
-    result, talk = Begun.result, Link.talk
+    result, talk = InFlight.result, Link.talk
 
     def look_first() -> None:
         if threading.current_thread().name == "rq-dlq a":
@@ -58,7 +58,7 @@ def waits(monkeypatch: pytest.MonkeyPatch, look: Callable[[], None]) -> None:
         look_first()
         return talk(link, commands)
 
-    monkeypatch.setattr(Begun, "result", hear)
+    monkeypatch.setattr(InFlight, "result", hear)
     monkeypatch.setattr(Link, "talk", talks)
 
 
@@ -151,7 +151,7 @@ def test_a_call_does_not_begin_when_the_lease_is_over_that_was_claimed_ahead(
 ) -> None:
     """As when the process is frozen before it reads the reply to the claim."""
     queue, other = broker.queue("a", lease=60), broker.queue("a", lease="1h")
-    seen, before, taken, result, ahead = list[int](), list[int](), set[int](), Begun.result, [0.0]
+    seen, before, taken, result, ahead = list[int](), list[int](), set[int](), InFlight.result, [0.0]
     monkeypatch.setattr("rq_dlq.worker.leases.Leases.keep", lambda *_: None)
     clock = type("Clock", (), {"monotonic": staticmethod(lambda: time.monotonic() + ahead[0])})
     monkeypatch.setattr("rq_dlq.worker.thread_consumer.time", clock)
@@ -166,7 +166,7 @@ def test_a_call_does_not_begin_when_the_lease_is_over_that_was_claimed_ahead(
             ahead[0] = 61.0
         return result(begun, connections)
 
-    monkeypatch.setattr(Begun, "result", late)
+    monkeypatch.setattr(InFlight, "result", late)
 
     @queue.handler()
     def handle(body: int) -> None:

@@ -1,7 +1,7 @@
 """Finds problems of queues, for `rq-dlq top`, the page, and assistants.
 
 It judges what one overview has read, so it may run each second. `doctor/queues` reads more of each queue,
-and says what to change. `worker/vitals` judges its own process without Redis, and `telemetry/health` only
+and says what to change. `doctor/vitals` judges its own process without Redis, and `telemetry/health` only
 tells that.
 """
 

@@ -11,7 +11,7 @@ import redis
 import rq_dlq
 from rq_dlq import BrokerUnavailable
 from rq_dlq._redis import Retries
-from rq_dlq._redis.begun import Begun, Underway
+from rq_dlq._redis.in_flight import InFlight, Underway
 from rq_dlq.core.settling import settle
 from rq_dlq.core.steps.step import Steps
 from rq_dlq.values.settlement import Settlement
@@ -50,7 +50,7 @@ def outcomes(settlements: list[Settlement]) -> list[str]:
 
 
 def test_they_are_done_before_the_reply_is_read(queue: rq_dlq.Queue[Any], raw: Any) -> None:
-    begun = Begun(connections(queue), acking(queue))
+    begun = InFlight(connections(queue), acking(queue))
     assert begun.is_sent
     wait_until(lambda: raw.hlen("rq:{a}:messages") == 9)
     wait_until(lambda: begun.is_answered)
@@ -61,7 +61,7 @@ def test_each_has_a_connection_for_itself(queue: rq_dlq.Queue[Any], raw: Any) ->
     """A server that cannot reply to a dead client reads no further from its connection."""
     steps = [acking(queue) for _ in range(3)]
     before = raw.info("clients")["connected_clients"]
-    begun = [Begun(connections(queue), one) for one in steps]
+    begun = [InFlight(connections(queue), one) for one in steps]
     assert raw.info("clients")["connected_clients"] >= before + 2
     assert [outcomes(one.result(connections(queue))) for one in begun] == [["acked"]] * 3
     assert len({id(one) for one in connections(queue)._link._idle._all}) == 3
@@ -75,7 +75,7 @@ def test_a_connection_that_is_lost_settles_nothing_twice(
     steps = acking(queue)
     if when == "before":
         raw.client_kill_filter(skipme=True, _type="normal")
-    begun = Begun(connections(queue), steps)
+    begun = InFlight(connections(queue), steps)
     if when == "after":
         wait_until(lambda: raw.hlen("rq:{a}:messages") == 9)
         begun._connection.disconnect()
@@ -94,7 +94,7 @@ def test_without_a_server_the_result_is_the_error(
 
     connections(queue).close()
     monkeypatch.setattr("rq_dlq._redis.blocking.link.Link._connected", refuse)
-    begun = Begun(hasty, steps)
+    begun = InFlight(hasty, steps)
     assert not begun.is_sent
     assert begun.is_answered
     with pytest.raises(BrokerUnavailable, match="no server"):
@@ -105,7 +105,7 @@ def test_a_reply_that_is_late_is_not_waited_for_again(queue: rq_dlq.Queue[Any], 
     """The time since it was sent counts."""
     steps = acking(queue)
     raw.client_pause(60_000, all=False)  # all that write
-    begun = Begun(connections(queue), steps)
+    begun = InFlight(connections(queue), steps)
     at_first = begun.is_answered
     begun.began -= 3_600
     assert (at_first, begun.is_answered) == (False, True)
@@ -121,7 +121,7 @@ def test_who_reads_meanwhile_does_not_wait(queue: rq_dlq.Queue[Any], raw: Any) -
     steps = [acking(queue), acking(queue)]
     raw.client_pause(60_000, all=False)  # all that write
     for one in steps:
-        underway.add(Begun(connections(queue), one))
+        underway.add(InFlight(connections(queue), one))
     underway.read_meanwhile(connections(queue))
     assert (found, len(underway)) == ([], 2)
     raw.client_unpause()
@@ -138,7 +138,7 @@ def test_over_a_pool_of_the_program_they_are_done_at_once(server: str) -> None:
     with rq_dlq.Broker(pool=pool) as broker:
         other = broker.queue("a")
         steps = [acking(other) for _ in range(2)]
-        begun = [Begun(connections(other), one) for one in steps]
+        begun = [InFlight(connections(other), one) for one in steps]
         assert [outcomes(one.result(connections(other))) for one in begun] == [["acked"]] * 2
     pool.disconnect()
 
@@ -148,6 +148,6 @@ def test_in_a_cluster_they_are_done_at_once(cluster: Cluster) -> None:
         queue = broker.queue("begun")
         queue.send_many(range(2))
         steps = [acking(queue) for _ in range(2)]
-        begun = [Begun(connections(queue), one) for one in steps]
+        begun = [InFlight(connections(queue), one) for one in steps]
         assert [outcomes(one.result(connections(queue))) for one in begun] == [["acked"]] * 2
         queue.purge(all=True)

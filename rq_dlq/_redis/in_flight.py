@@ -35,7 +35,7 @@ R = TypeVar("R")
 FAILURES = (*TRANSIENT, exceptions.RedisError)
 
 
-class Begun(Generic[R]):
+class InFlight(Generic[R]):
     """Steps that have begun: the commands of their first step are on their way.
 
     In a cluster, over a pool that the caller shares, and while the rights for a verb are not proven, the
@@ -154,9 +154,9 @@ class Underway(Generic[R]):
         take: called with each, as soon as it has its result; not before that it is no longer under way.
     """
 
-    def __init__(self, take: Callable[[Begun[R], R], None]) -> None:
+    def __init__(self, take: Callable[[InFlight[R], R], None]) -> None:
         self._take = take
-        self._all: deque[Begun[R]] = deque()
+        self._all: deque[InFlight[R]] = deque()
         self._reading = threading.Lock()
         self.add = self._all.append
 
@@ -165,7 +165,7 @@ class Underway(Generic[R]):
         return len(self._all)
 
     def read(self, connections: Connections, but: int = 0) -> None:
-        """Wait for the results, except so many of the last ones; see `Begun.result`."""
+        """Wait for the results, except so many of the last ones; see `InFlight.result`."""
         if self._all:
             with self._reading:
                 while len(self._all) > but:
