@@ -13,7 +13,7 @@ import pytest
 
 import rq_dlq
 from rq_dlq import ConfigurationError
-from rq_dlq._redis import begun
+from rq_dlq._redis import in_flight
 from rq_dlq._redis.awaiting import link as awaiting
 from rq_dlq._redis.awaiting import own as own_awaiting
 from rq_dlq._redis.blocking import link as blocking
@@ -185,7 +185,7 @@ class Unsent:
         monkeypatch.setattr(awaiting.AsyncLink, "_connected", slowly_awaiting(awaiting.AsyncLink._connected))
         monkeypatch.setattr(blocking.Link, "_connected", slowly(blocking.Link._connected))
         monkeypatch.setattr(awaiting, "write", self._noted_awaiting(own_awaiting.write))
-        for sender in (blocking, begun):
+        for sender in (blocking, in_flight):
             monkeypatch.setattr(sender, "write", self._noted(own_blocking.write))
 
     def end(self, message_id: str) -> None:
