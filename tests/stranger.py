@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -30,6 +30,8 @@ ABSENT = re.compile(
     r"|openssl|ruff|mypy|pyright.*|stylua|lint-imports|python3?|pytest"
 )
 """Programs that are not on the PATH; Python is put there."""
+FEW = 2
+"""Tests that may fail by chance on a machine that others use."""
 KEPT = re.compile(r"PIP_.+|.+_(PROXY|proxy)|SSL_CERT_.+|LANG|LC_.+|TMPDIR|OPENBLAS_.+")
 """Variables that are left."""
 
@@ -75,6 +77,20 @@ def variables(home: Path, python: str, part: str) -> dict[str, str]:
     }
 
 
+def passes_again(clone: Path, environment: Mapping[str, str]) -> bool:
+    """Whether one or two tests that failed pass alone, once more, as in CI's step of tests."""
+    whole = {name: value for name, value in environment.items() if name != VARIABLE}
+    again = [".venv/bin/pytest", "--last-failed", "--last-failed-no-failures", "none"]
+    listed = subprocess.run(
+        [*again, "--collect-only", "-q"], cwd=clone, env=whole, capture_output=True, text=True, check=False
+    )
+    failed = listed.stdout.count("::")
+    if not 0 < failed <= FEW:
+        return False
+    click.echo(f"{failed} failed, and runs once more, alone:")
+    return subprocess.run([*again, "-rs"], cwd=clone, env=whole, check=False).returncode == 0
+
+
 @click.command()
 @click.option("--part", default="", help="Run the tests that this text draws; by default all.")
 @click.option("--python", help="The interpreter; by default the one that runs this.")
@@ -92,7 +108,8 @@ def main(part: str, python: str | None) -> None:
             click.echo(f"$ {line}")
             done = subprocess.run(["bash", "-c", line], cwd=clone, env=environment, check=False)
             click.echo(f"status {done.returncode}, {time.monotonic() - began:.0f} s")
-            if done.returncode:
+            in_ci = part and "pytest" in line
+            if done.returncode and not (in_ci and passes_again(clone, environment)):
                 sys.exit(done.returncode)
 
 

@@ -111,6 +111,22 @@ def test_a_path_has_python_and_no_server(tmp_path: Path, monkeypatch: pytest.Mon
     assert shutil.which("python3", path=str(path))
 
 
+@pytest.mark.parametrize(
+    ("failed", "status", "passes"), [(1, 0, True), (2, 0, True), (1, 1, False), (3, 0, False), (0, 0, False)]
+)
+def test_one_or_two_that_failed_run_once_more(failed: int, status: int, passes: bool, tmp_path: Path) -> None:
+    """All of them, and not as a part."""
+    pytest_there = tmp_path / ".venv" / "bin" / "pytest"
+    pytest_there.parent.mkdir(parents=True)
+    listed = "\n".join(f"tests/test_x.py::test_{n}" for n in range(failed))
+    pytest_there.write_text(
+        f'#!/bin/sh\n[ -z "${part.VARIABLE}" ] || exit 3\n'
+        f'case "$*" in *collect-only*) echo "{listed}" ;; *) exit {status} ;; esac\n'
+    )
+    pytest_there.chmod(0o755)
+    assert stranger.passes_again(tmp_path, {**os.environ, part.VARIABLE: "one"}) is passes
+
+
 def test_readme_has_the_two_lines() -> None:
     demo, tests = stranger.lines()
     assert demo.endswith(".venv/bin/rq-dlq demo")
