@@ -1,5 +1,6 @@
 -- The messages that a claim hands out are leased to its token. `c` is the claim (Verbs.claim).
 local NOT_FRESH = 4096 -- bytes that a message that is not fresh counts for, since it takes as long
+local FIRST_WITH_STATE = 1024 -- likewise one that is delivered for the first time, and is delayed, expires or is asked for
 local LATER = 'later'
 local FIRST, ASKED = '^live %- (%d+) 0 0 0 0 0 0 0(.*)$', '^ result=%d+$' -- the state of a message that was not delivered yet
 local UNCHANGED = '^live %- 0 '
@@ -75,7 +76,7 @@ local function stated_line(q, c, n, record, fresh, mortal, most)
   local line = first_line(q, c, n, record, fresh)
   if line then
     mortal[#mortal + 1] = record:byte(8) % 32 > 9 and id or nil
-    return line, text and not text:find(UNCHANGED) and text, most
+    return line, text and not text:find(UNCHANGED) and text, most - FIRST_WITH_STATE
   end
   line = line_of(q, c, c.rows[n], id, record, text)
   mortal[#mortal + 1] = line ~= LATER and id or nil

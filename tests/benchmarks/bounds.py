@@ -81,6 +81,7 @@ MAKE: dict[str, tuple[Callable[[Broker, Clock], Any], int]] = {
     "plain": (ruled(None, 100_000, 1_000), 1_000),
     "a rate of keys": (ruled(PerKey(rate="1/s"), 100_000, 50_000), 1_000),
     "a rate of keys, claims of 100": (ruled(PerKey(rate="1/s"), 100_000, 50_000), 100),
+    "order": (ruled(PerKey(order=True), 100_000, 50_000), 1_000),
     "order with a rate": (ruled(PerKey(order=True, rate="1/s"), 100_000, 50_000), 1_000),
     "fair": (ruled(PerKey(fair=True), 100_000, 5_000), 1_000),
     "limit 8": (ruled(PerKey(limit=8), 100_000, 5_000), 1_000),

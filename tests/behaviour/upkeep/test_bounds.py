@@ -24,7 +24,7 @@ from tests.tables import each_row_afresh
 LARGE = "x" * (CHUNK_BYTES * 2 // 5)  # two of them fit
 DUE = 128  # lua/claim.lua
 STEPS = 10  # the same, of each step of maintenance
-NOT_FRESH = 4_096  # bytes; lua/deliver.lua
+NOT_FRESH, FIRST_WITH_STATE = 4_096, 1_024  # bytes; lua/deliver.lua
 
 
 @pytest.fixture
@@ -112,6 +112,20 @@ async def test_a_claim_takes_all_that_come_for_the_first_time(options: dict[str,
     again = await queue.claim(300)
     assert [one.id for one in again] == sent[: len(again)]
     assert len(again) <= CHUNK_BYTES // NOT_FRESH
+
+
+@each_row_afresh("options", [{"result": True}, {"ttl": "1h"}, {"delay": "1s"}])
+async def test_a_claim_takes_fewer_where_each_has_a_state(
+    options: dict[str, Any], broker: Any, clock: Clock
+) -> None:
+    """A first delivery that is delayed, expires or is asked for takes longer than a plain one."""
+    queue, asked = broker.queue("a"), 600
+    sent = await queue.send_many(range(asked), **options)
+    clock.advance("1s")
+    await queue.maintain()
+    held = await queue.claim(asked)
+    assert CHUNK_BYTES // (2 * FIRST_WITH_STATE) <= len(held) <= CHUNK_BYTES // FIRST_WITH_STATE
+    assert [one.id for one in [*held, *await claim_all(queue)]] == sent
 
 
 async def test_a_call_that_gives_seats_moves_a_hundred_that_are_due(
