@@ -157,12 +157,12 @@ def compare_latency(spark: Any, url: str) -> Table:
 
 
 def idle_calls(raw: Any, seconds: float) -> tuple[float, float]:
-    """Scripts a second, and commands, also those inside scripts, while there is nothing to do."""
+    """Calls of verbs a second, and commands, also those inside them, while there is nothing to do."""
     time.sleep(2)  # the last batch is acked
 
     def calls() -> tuple[int, int]:
         seen = {name.partition("_")[2]: each["calls"] for name, each in raw.info("commandstats").items()}
-        return seen.get("evalsha", 0), sum(
+        return seen.get("evalsha", 0) + seen.get("fcall", 0), sum(
             n for name, n in seen.items() if name not in {"info", "slowlog|get"}
         )
 

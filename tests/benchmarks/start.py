@@ -61,6 +61,7 @@ def measured(place: Path, url: str) -> list[float]:
     """Milliseconds of CPU for each step, of a process that finds the library at this place."""
     command = [sys.executable, "-c", PROGRAM, url]
     environment = {**os.environ, "PYTHONPATH": str(place)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     ran = subprocess.run(command, env=environment, check=True, capture_output=True, text=True, cwd="/")
     return json.loads(ran.stdout)  # type: ignore[no-any-return]
 
