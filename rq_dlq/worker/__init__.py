@@ -1,7 +1,8 @@
 """Runs handlers, and maintains queues.
 
-Threads and event loops run the same steps (`consumer`, `holding`) and only decide when. A thread of a worker
-is a consumer. It claims as many messages as it can start within a tenth of a second (one at first), runs one
+A consumer has a `Holding` (its messages, in the deques `unstarted` and `done`), a `Settling` for calls that
+ended, and a `Claimer`. Threads and event loops run their steps, and only decide when. A thread of a worker is
+a consumer. It claims as many messages as it can start within a tenth of a second (one at first), runs one
 call after another, and settles finished calls together (`finished`). Another thread tends all consumers: it
 extends leases (`leases`), and gives back messages that wait behind a stuck call. If that fails, they stay
 with the consumer, which renews their leases before it begins one, since perhaps only the reply was lost. A
@@ -36,8 +37,8 @@ timeouts come late just when Redis does not answer.
   its message at their end, since it cannot tell when the worker extends next. The server compares, so it does
   not matter whose call comes first.
 
-`claiming` has the next claim and suspects, `settling` how calls are settled, `async_tasks` how many tasks an
-event loop needs, `stopping` and `ending` a stop, `blocking` a call that blocks the event loop.
+`claiming` has the size of the next claim and suspects, `async_tasks` how many tasks an event loop needs,
+`stopping` and `ending` a stop, `blocking` a call that blocks the event loop.
 """
 
 from rq_dlq.worker.worker import Worker

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq.asyncio.own import to_its_end
 from rq_dlq.core.steps.riding import riding
-from rq_dlq.values.deques import take_all
 from rq_dlq.values.forks import this_process
 from rq_dlq.worker.async_calls import AsyncCalls
 from rq_dlq.worker.async_leases import CHECK, AsyncLeases
 from rq_dlq.worker.async_settling import AsyncSettling
 from rq_dlq.worker.async_tasks import AsyncTasks
 from rq_dlq.worker.claiming import Pace
-from rq_dlq.worker.consumer import LATE, STUCK_AFTER
+from rq_dlq.worker.consumer import LATE, STUCK_AFTER, Consumer
 from rq_dlq.worker.holding import RETRY_AFTER
 from rq_dlq.worker.running import end_child
 from rq_dlq.worker.tally import logger
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 LOOK = 1.0  # seconds between two checks of the event loop
 
 
-class AsyncConsumer(AsyncLeases):
+class AsyncConsumer(Consumer["Delivery[Any]"]):
     """Runs one async handler, with up to `concurrency` concurrent calls, in the worker's event loop.
 
     It claims some messages ahead, according to its pace, so that the next call begins when one ends. The
@@ -50,27 +49,35 @@ class AsyncConsumer(AsyncLeases):
     def __init__(
         self, handler: Handler, queue: Queue[Any], concurrency: int, broker: Broker, shared: Shared
     ) -> None:
-        super().__init__(handler, queue, shared, broker._run)
+        super().__init__(handler, queue, shared)
         self.concurrency = concurrency
-        self._broker = broker
-        self._loop = shared.loop
+        self._broker, self._loop = broker, shared.loop
         self._late: set[Delivery[Any]] = set()  # their calls exceed their timeouts, and this was logged
         self._pace = Pace(at_once=concurrency)
         create = partial(self._loop.create_task, name=self._thread.name)
         self._tasks = AsyncTasks(self._unstarted, self._run, self._may_begin, concurrency, create)
         self._calls = AsyncCalls(
-            handler, self._tasks.running, shared.stop, lambda: self._settling.holds_up_running
+            handler, self._tasks.running, shared.stop, lambda: self._acks.holds_up_running
         )
         self._over: list[Delivery[Any]] = []  # calls that ended in this iteration of the event loop
         self._not_begun: list[Delivery[Any]] = []  # their tasks have begun, but their leases may have expired
         self._process = this_process()
-        self._settling = AsyncSettling(
+        self._acks = AsyncSettling(
             self._done,
-            self.settle_done,
+            self.settling.settle_done,
             self._ready,
             broker._run,
             shared.stop,
             enough=shared.finished.are_enough,
+            then=self._tasks.begin,
+        )
+        self._leases = AsyncLeases(
+            self.holding,
+            shared,
+            handler.timeout,
+            broker._run,
+            running=lambda: self.running,
+            note_lost=self.note_lost,
             then=self._tasks.begin,
         )
         self._resting = False  # it waits until there is capacity to claim
@@ -79,7 +86,7 @@ class AsyncConsumer(AsyncLeases):
         self._last_end = 0.0  # monotonic seconds
 
     def _consume(self) -> None:
-        self._vitals.turn(self._loop_name, within=self._may_block)
+        self._leases.expect()
         consuming = asyncio.run_coroutine_threadsafe(self.consume(), self._loop)
         while not wait([consuming], LOOK).done:
             if not self._loop.is_running():
@@ -88,15 +95,15 @@ class AsyncConsumer(AsyncLeases):
 
     async def consume(self) -> None:
         """Claim and run until the stop, then settle the rest; leases are extended all the time."""
-        self.turn()
-        tending = asyncio.create_task(self.keep_leases())
-        self._settling.context = self._context = copy_context()  # no task sees another's variables
+        self._leases.turn()
+        tending = asyncio.create_task(self._leases.keep())
+        self._acks.context = self._context = copy_context()  # no task sees another's variables
         try:
             await self._claim_and_finish()
         finally:
             tending.cancel()
             await asyncio.wait([tending], timeout=LOOK)  # it must not connect while the broker closes
-            self.rest()
+            self._leases.rest()
             await self._broker.close()
 
     async def _claim_and_finish(self) -> None:
@@ -111,37 +118,38 @@ class AsyncConsumer(AsyncLeases):
 
     async def _finish(self) -> None:
         """Wait for the running calls, and settle all calls, until the worker gives up on Redis."""
-        await self._release_unstarted()
-        await self._settling.all()
+        await self._broker._run(self.holding.release_unstarted())
+        await self._acks.all()
         while tasks := [task for task, *_ in self._tasks.running.values() if not task.done()]:
             await asyncio.wait(tasks)
-        await self._settling.all()
+        await self._acks.all()
         while self._unstarted and not self._stop.giving_up.is_set():
             await asyncio.sleep(RETRY_AFTER)
-            await self._release_unstarted()
-        await self._broker._run(self.give_back())
+            await self._broker._run(self.holding.release_unstarted())
+        await self._broker._run(self.holding.give_back())
 
     async def _claim_and_begin(self) -> None:
+        claimer, permit = self.claimer, self.holding.permit
         while not self._stop.finishing.is_set():
             await self._ready()
             wanted, ahead = self._wanted, self._tasks.full
             if wanted == 0:
                 await self._rest()
                 continue
-            claim = self.claim(min(wanted, self._pace.most), waits=not ahead)
-            deliveries = await self._broker._run(riding(self._settling.steps(), claim))
-            if self.pause:
-                self._settling.later()
-                await asyncio.sleep(self.pause)
+            claim = claimer.claim(min(wanted, self._pace.most), waits=not ahead)
+            deliveries = await self._broker._run(riding(self._acks.steps(), claim))
+            if claimer.pause:
+                self._acks.later()
+                await asyncio.sleep(claimer.pause)
             if deliveries:
                 self._tasks.claimed = time.monotonic()
                 self._unstarted.extend(deliveries)
                 self._tasks.begin()
-            elif self.permit.passed:
-                await self._one_ends(self.permit.pause)
+            elif permit.passed:
+                await self._one_ends(permit.pause)
             elif ahead:
                 await self._one_ends(CHECK)
-            elif await self._broker._run(self.over()):
+            elif await self._broker._run(claimer.over(self.holds[0])):
                 break
 
     async def _ready(self) -> None:
@@ -168,12 +176,11 @@ class AsyncConsumer(AsyncLeases):
     def _may_begin(self) -> bool:
         """Whether a call may begin now."""
         ends = self._ending or self._stop.finishing.is_set()
-        ends = ends or self._settling.begins
-        return not (ends or self._put_back >= self._extended or self._overdue)
+        return not (ends or self._acks.begins or self._leases.unsure)
 
     async def _one_ends(self, seconds: float | None) -> None:
         """Wait until a call ends, or for this time (seconds; None: no limit)."""
-        self._settling.later()
+        self._acks.later()
         self._ended.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -185,7 +192,7 @@ class AsyncConsumer(AsyncLeases):
         ended = Counter([self._tasks.running.pop(delivery)[2] for delivery in self._over])
         for began, calls in ended.items():  # nearly always only one
             self._pace.note(self._last_end - began, calls)
-        self.permit.end_of(self._over)
+        self.holding.permit.end_of(self._over)
         self._over.clear()
         self._tasks.begin()
         if not self._resting or self._wanted > 0:
@@ -193,15 +200,15 @@ class AsyncConsumer(AsyncLeases):
 
     async def _run(self, delivery: Delivery[Any]) -> None:
         now = time.monotonic()
-        self._watch.turn(now)
-        if now - self._extended > self._lease:  # another call has blocked the event loop for too long
+        self._shared.watch.turn(now)
+        if self._leases.are_over(now):  # another call has blocked the event loop for too long
             self._not_begun.append(delivery)
             if len(self._not_begun) == 1:
                 self._loop.call_soon(self._take_back, context=self._context)
             return
         try:
             if delivery._time_to_live(now) <= 0:  # noqa: SLF001 - not public
-                await self._broker._run(self.release_outlived([delivery]))
+                await self._broker._run(self.holding.release_outlived([delivery]))
                 return
             handling = self._observers.handling(delivery) if self._observers else None
             error = await self._calls.run(delivery)
@@ -210,8 +217,8 @@ class AsyncConsumer(AsyncLeases):
             if handling is not None:
                 handling.end(error)
             self._last_end = ended = time.monotonic()  # first: `tend` looks at it
-            if self.finish(delivery, error, ended):
-                self._settling.later()
+            if self.settling.finish(delivery, error, ended):
+                self._acks.later()
                 return
             await to_its_end(lambda: self._settle(delivery, error))  # the handler may have cancelled the task
         except Exception:  # noqa: BLE001 - it is logged
@@ -225,30 +232,28 @@ class AsyncConsumer(AsyncLeases):
         """Put back calls that had a task but have not begun, if their messages are still held."""
         for delivery in self._not_begun:
             del self._tasks.running[delivery]
-        self.put_back(self._not_begun)
+        self.holding.put_back(self._not_begun)
         self._not_begun.clear()
         self._ended.set()
 
     async def _settle(self, delivery: Delivery[Any], error: BaseException | None) -> None:
         began = time.monotonic()
-        while not await self._broker._run(self.settle(delivery, error, began)):
+        while not await self._broker._run(self.settling.settle(delivery, error, began)):
             if self._stop.giving_up.is_set():
-                self.leave(delivery, error)
+                self.settling.leave(delivery, error)
                 break
             await asyncio.sleep(RETRY_AFTER)  # no other suspect may run in that time
 
-    def begin_calls(self) -> None:
-        """Begin as many calls as can run."""
-        self._tasks.begin()
-
-    async def _release_unstarted(self) -> None:
-        taken = take_all(self._unstarted)
-        if await self._broker._run(self.release(taken, begun=False)):
-            self.permit.end_of(taken)
-        else:
-            self.put_back(taken)
-
     # From the worker's thread
+
+    def take_due(self) -> list[Delivery[Any]]:
+        """The deliveries whose leases a blocked event loop has not extended in time."""
+        return self._leases.take_due()
+
+    def note_extended(self, lost: list[Delivery[Any]] | None) -> None:
+        """Note which of these leases are lost; None: unknown."""
+        self._leases.note_extended(lost)
+
     @property
     def running(self) -> list[Delivery[Any]]:
         """The deliveries whose calls are running or being settled."""
@@ -284,13 +289,13 @@ class AsyncConsumer(AsyncLeases):
 
     def tend(self) -> None:
         """Release messages behind stuck calls, and ack calls that ended before the event loop was blocked."""
-        now = time.monotonic()
+        now, tending = time.monotonic(), self._shared.tending
         if self._timeout is not None or self._deadline:
             self._say_late(now - LATE)
-        if self._unstarted and now - self._tasks.claimed > STUCK_AFTER and self._may_retry:
-            self.release_unstarted(self._tending)
-        if self._done and now - self._last_end > STUCK_AFTER and self._may_retry:
-            self.settle_finished(self._tending)
+        if self._unstarted and now - self._tasks.claimed > STUCK_AFTER and self.holding.may_retry:
+            tending.run(self.holding.release_unstarted())
+        if self._done and now - self._last_end > STUCK_AFTER and self.holding.may_retry:
+            self.settle_finished(tending)
 
     def _say_late(self, now: float) -> None:
         """Log each call that exceeds its limit, once."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
 from collections import deque
 from logging import ERROR, WARNING
 from math import inf
@@ -37,35 +36,42 @@ _held = attrgetter("_held")
 D = TypeVar("D", bound="Leased[Any]")
 
 
-class Holding(ABC, Generic[D]):
+class Holding(Generic[D]):
     """Messages of one queue, from their claim until they are settled or released.
 
-    A message whose call has not begun, or has ended, is in a deque. The thread that pops it owns it, since
-    the worker's thread also releases and settles messages. Redis errors are logged, not raised.
+    A message whose call has not begun, or has ended, is in a deque here. The thread that pops it owns it: the
+    consumer's own thread or event loop, or the worker's thread, which also releases and settles messages.
+    Redis errors are logged, not raised.
 
     Attributes:
         permit: the consumer's access to the permit to run a suspect.
+        lease: seconds.
+        unstarted: claimed; their calls have not begun.
+        done: their calls have ended, and must be settled (`Settling`).
+        doubt: another object whenever messages were put back into `unstarted` that may have been released:
+            their leases must be extended before one begins.
+        releases: begins and ends of releases of `unstarted`: odd while one runs.
+        failed: when an ack, a release or a claim last failed, monotonic seconds.
+        failing_since: when acks began to fail; 0: the last acks succeeded.
+        bulky: the last acks may have taken more than one call, because of their results.
     """
 
     def __init__(self, queue: QueueState[Any], shared: Shared) -> None:
         self.queue = queue
         self.permit = Permit(shared.only)
-        self._lease: float = queue.lease / 1000
+        self.lease: float = queue.lease / 1000
         self._tally = shared.tally
         self._vitals = shared.vitals
         self._stop = shared.stop
-        self._unstarted: deque[D] = deque()  # claimed; their calls have not begun
-        self._finished = shared.finished
-        self._done: deque[D] = shared.finished.of_consumer()  # their calls have ended, and must be settled
-        self._failing_since = 0.0  # when acks began to fail, monotonic seconds; 0: the last acks succeeded
-        self._bulky = False  # the last acks may take more than one call, because of their results
-        self._failed = -inf  # when an ack, a release or a claim last failed
+        self.unstarted: deque[D] = deque()
+        self.done: deque[D] = shared.finished.of_consumer()
+        self.doubt = object()
+        self.releases = 0
+        self.failed = -inf
+        self.failing_since = 0.0
+        self.bulky = False
 
-    @abstractmethod
-    def runs(self, delivery: D) -> bool:
-        """Whether the handler of this delivery is running."""
-
-    def _log(self, what: str, failure: RqDlqError, level: int = ERROR) -> None:
+    def log(self, what: str, failure: RqDlqError, level: int = ERROR) -> None:
         """Log a failure."""
         name = self.queue.name
         self._vitals.note_failure(f"{name}: {what}", failure, logger, level, name)
@@ -76,17 +82,17 @@ class Holding(ABC, Generic[D]):
             return done
         try:
             results = results_of(done, self._without_result)
-            self._bulky = bool(results) and sum(map(len, results.values())) > CHUNK_BYTES
+            self.bulky = bool(results) and sum(map(len, results.values())) > CHUNK_BYTES
             settlements = yield from settle.ack(self.queue, [*map(_held, done)], results)
         except RqDlqError as failure:
-            self._log(f"cannot ack {many(len(done), 'message')}", failure)
-            self._failed = time.monotonic()
-            self._failing_since = self._failing_since or self._failed
-            if self._may_pass(failure, self._failing_since):
+            self.log(f"cannot ack {many(len(done), 'message')}", failure)
+            self.failed = time.monotonic()
+            self.failing_since = self.failing_since or self.failed
+            if self.may_pass(failure, self.failing_since):
                 return done
-            self._failing_since = 0.0  # these acks are given up; the next failure is a new one
+            self.failing_since = 0.0  # these acks are given up; the next failure is a new one
             return []
-        self._failing_since = 0.0
+        self.failing_since = 0.0
         self._vitals.note_success(self.queue.name, logger)
         if self._tally.add(settlements, "acked")["acked"] < len(done):  # rare
             for delivery, settlement in zip(done, settlements, strict=True):
@@ -98,41 +104,66 @@ class Holding(ABC, Generic[D]):
         """Log that a message is acked without a result; repeating its work would not help."""
         logger.error("%s %s is acked without a result: %s", self.queue.name, delivery.id, why)
 
-    def _may_pass(self, failure: RqDlqError, since: float) -> bool:
+    def may_pass(self, failure: RqDlqError, since: float) -> bool:
         """Whether to retry: always if there was no answer, for the length of a lease if the call was refused.
 
         A server that cannot write to its disk refuses everything until there is space.
         """
         if isinstance(failure, BrokerRefused) and not isinstance(failure, MissingRights):
-            return time.monotonic() - since < self._lease
+            return time.monotonic() - since < self.lease
         return isinstance(failure, BrokerUnavailable)
 
     @property
-    def _may_retry(self) -> bool:
+    def may_retry(self) -> bool:
         """Whether no ack, release or claim has failed recently."""
-        return time.monotonic() - self._failed > RETRY_AFTER
+        return time.monotonic() - self.failed > RETRY_AFTER
 
     @property
-    def _gives_up(self) -> bool:
+    def gives_up(self) -> bool:
         """Whether a call failed recently and the worker gives up; it retries once at its end."""
-        return self._stop.giving_up.is_set() and not self._may_retry
+        return self._stop.giving_up.is_set() and not self.may_retry
 
     def release(self, deliveries: Sequence[D], *, begun: bool) -> Steps[bool]:
         """Release messages whose calls have not begun or were interrupted; False: it failed."""
         if not deliveries:
             return True
-        if self._gives_up:
+        if self.gives_up:
             return False
         try:
             held = [delivery._held for delivery in deliveries]
             settlements = yield from settle.release(self.queue, held, begun=begun)
         except RqDlqError as failure:
-            self._log("cannot release", failure)
-            self._failed = time.monotonic()
+            self.log("cannot release", failure)
+            self.failed = time.monotonic()
             return False
         self._vitals.note_success(self.queue.name, logger)
         self._tally.add(settlements, "released")
         return True
+
+    def release_unstarted(self) -> Steps[None]:
+        """Release all messages whose calls have not begun, or put them back."""
+        if not self.unstarted:
+            return
+        self.releases += 1
+        taken = deques.take_all(self.unstarted)
+        if (yield from self.release(taken, begun=False)):
+            self.permit.end_of(taken)
+        else:
+            self.put_back(taken)
+        self.releases += 1
+
+    def release_cancelled(self, delivery: D) -> Steps[None]:
+        """Release a cancelled message if its call has not begun, which lets in the next of its key."""
+        self.releases += 1
+        if deques.take(self.unstarted, delivery):
+            yield from self.release([delivery], begun=False)
+            self.permit.end_of([delivery])
+        self.releases += 1
+
+    def put_back(self, deliveries: list[D]) -> None:
+        """Put back messages taken from `unstarted`; they may have been released."""
+        self.doubt = object()
+        self.unstarted.extendleft(reversed(deliveries))
 
     def release_outlived(self, outlived: list[D]) -> Steps[None]:
         """Release messages whose ttl ended before their calls began: the next claim expires them (I7)."""
@@ -146,37 +177,28 @@ class Holding(ABC, Generic[D]):
 
     def give_back(self) -> Steps[None]:
         """Release the messages of claims with unknown outcomes: no later claim will resume these claims."""
-        if self._gives_up:
+        if self.gives_up:
             return
         try:
             yield from cut_off.give_back(self.queue)
         except RqDlqError as failure:
-            self._log("cannot release the messages of a claim whose reply was lost", failure, WARNING)
-            self._failed = time.monotonic()
+            self.log("cannot release the messages of a claim whose reply was lost", failure, WARNING)
+            self.failed = time.monotonic()
 
     def extend(self, deliveries: Sequence[D]) -> Steps[list[D] | None]:
         """Extend the leases of these deliveries; returns the lost ones. None: unknown."""
         try:
             still = yield from settle.extend(self.queue, deliveries, self.queue.lease)
         except RqDlqError as failure:
-            self._log("cannot extend the leases", failure, WARNING)
+            self.log("cannot extend the leases", failure, WARNING)
             return None
         self._vitals.note_success(self.queue.name, logger)
         return [delivery for delivery, held in zip(deliveries, still, strict=True) if not held]
 
-    def note_lost(self, lost: Iterable[D]) -> None:
-        """Notify running handlers through `Delivery.lost`, and log it."""
-        for delivery in lost:
-            if not (delivery.settled or delivery.cancelled) and self.runs(delivery):
-                delivery.lost = True
-                logger.warning(
-                    "%s %s: the lease was lost while its handler was running", delivery.queue, delivery.id
-                )
-
     def drop(self, lost: Iterable[D]) -> None:
         """Drop deliveries that were lost before their calls began."""
         # The calls of the others have begun, or they were released.
-        dropped = [delivery for delivery in lost if deques.take(self._unstarted, delivery)]
+        dropped = [delivery for delivery in lost if deques.take(self.unstarted, delivery)]
         if dropped:
             self._tally.add([Settlement(delivery.id, "lost") for delivery in dropped], "lost")
             logger.warning("%s: the lease was lost before %d calls began", self.queue.name, len(dropped))

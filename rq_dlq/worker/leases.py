@@ -45,7 +45,7 @@ class Leases:
             if due := consumer.take_due():
                 queues[consumer.queue.name][consumer] = due
         for holders in queues.values():
-            lost = tending.run(next(iter(holders)).extend([*chain(*holders.values())]))
+            lost = tending.run(next(iter(holders)).holding.extend([*chain(*holders.values())]))
             for holder, due in holders.items():
                 holder.note_extended(lost and [delivery for delivery in due if delivery in lost])
             self._vitals.turn("worker")

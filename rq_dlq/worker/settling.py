@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from rq_dlq.core.claiming import passing_on
 from rq_dlq.core.settling import settle
@@ -26,15 +26,14 @@ from rq_dlq.errors import BrokerUnavailable, InvalidInput, RqDlqError, UnfitMess
 from rq_dlq.values import deques
 from rq_dlq.values.readable import many
 from rq_dlq.values.settlement import FAILED, Settlement
-from rq_dlq.worker.holding import Holding
 from rq_dlq.worker.stopping import DeadlinePassed, Stopped
 from rq_dlq.worker.tally import SettingsInForce, logger, report
 
 if TYPE_CHECKING:
-    from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.leased import Leased
-    from rq_dlq.worker.shared import Shared
+    from rq_dlq.worker.holding import Holding
+    from rq_dlq.worker.tally import Tally
 
 D = TypeVar("D", bound="Leased[Any]")
 
@@ -46,19 +45,27 @@ class Failure(NamedTuple):
     at: float
 
 
-class Settling(Holding[D]):
-    """Messages of one queue whose calls are being settled.
+class Settling(Generic[D]):
+    """Settles the calls of one consumer.
+
+    `finish` is for the thread or the event loop in which a call has ended, the steps also for the worker's
+    thread.
 
     Args:
+        holding: what the consumer holds; calls that ended are in its `done`.
         ack_each: each call is settled individually.
+
+    Attributes:
+        failures: the failures of deliveries in `done`.
+        underway: settlements without a reply yet.
     """
 
-    def __init__(self, queue: QueueState[Any], shared: Shared, *, ack_each: bool) -> None:
-        super().__init__(queue, shared)
-        self._ack_each = ack_each
-        self._failures: dict[D, Failure] = {}  # the failures of deliveries in `_done`
-        self._underway: set[object] = set()  # settlements without a reply yet
-        self._settings = SettingsInForce(queue)
+    def __init__(self, holding: Holding[D], tally: Tally, *, ack_each: bool) -> None:
+        self._holding, self._tally, self._ack_each = holding, tally, ack_each
+        self._done, self._permit = holding.done, holding.permit
+        self.failures: dict[D, Failure] = {}
+        self.underway: set[object] = set()
+        self._settings = SettingsInForce(holding.queue)
 
     def finish(self, delivery: D, error: BaseException | None, ended: float) -> bool:
         """Note the end of a call, to settle it with others; False: it must be settled now.
@@ -68,42 +75,42 @@ class Settling(Holding[D]):
         """
         if delivery.outcome is not None or delivery._chain is not None:
             return False
-        if self._ack_each or delivery is self.permit.suspect:
+        if self._ack_each or delivery is self._permit.suspect:
             return False
         if error is not None:
             if not isinstance(error, Exception):
                 return False
-            self._failures[delivery] = Failure(error, ended)
+            self.failures[delivery] = Failure(error, ended)
         self._done.append(delivery)
         return True
 
     def settle_done(self) -> Steps[bool]:
         """Settle all finished calls; False: some are left for a retry."""
-        if self._gives_up:
+        if self._holding.gives_up:
             return not self._done
-        self._underway.add(underway := object())
+        self.underway.add(underway := object())
         unacked, failed = deques.take_all(self._done), list[D]()
-        if self._failures:
-            failed = [delivery for delivery in unacked if delivery in self._failures]
-            unacked = [delivery for delivery in unacked if delivery not in self._failures]
+        if self.failures:
+            failed = [delivery for delivery in unacked if delivery in self.failures]
+            unacked = [delivery for delivery in unacked if delivery not in self.failures]
         try:
-            unacked = yield from self.ack(unacked)
+            unacked = yield from self._holding.ack(unacked)
             yield from self._settle_failures(failed)
         finally:
-            again = [*unacked, *(delivery for delivery in failed if delivery in self._failures)]
+            again = [*unacked, *(delivery for delivery in failed if delivery in self.failures)]
             self._done.extendleft(reversed(again))
-            self._underway.discard(underway)
+            self.underway.discard(underway)
         return not again
 
     def _settle_failures(self, failed: list[D]) -> Steps[None]:
-        """Settle failed calls together. Calls to retry stay in `_failures`."""
+        """Settle failed calls together. Calls to retry stay in `failures`."""
         for part in chunks(failed, CHANGED):
-            settling = [self._settle_failed(delivery, self._failures[delivery].error) for delivery in part]
+            settling = [self._settle_failed(delivery, self.failures[delivery].error) for delivery in part]
             try:
                 settled = yield from together(settling)
             except BrokerUnavailable as failure:
-                self._log(f"cannot settle {many(len(part), 'message')}", failure)
-                self._failed = time.monotonic()
+                self._holding.log(f"cannot settle {many(len(part), 'message')}", failure)
+                self._holding.failed = time.monotonic()
                 for one in settling:
                     with suppress(BrokerUnavailable):
                         one.throw(failure)
@@ -114,16 +121,16 @@ class Settling(Holding[D]):
                 yield from self._settle_one_by_one(part)
             else:
                 for delivery, (settlement, error) in zip(part, settled, strict=True):
-                    del self._failures[delivery]
-                    yield from self._note(delivery, settlement, error)
+                    del self.failures[delivery]
+                    yield from self.note(delivery, settlement, error)
 
     def _settle_one_by_one(self, failed: Sequence[D]) -> Steps[None]:
         for delivery in failed:
-            error, at = self._failures[delivery]
+            error, at = self.failures[delivery]
             if (yield from self.settle(delivery, error, at)):
-                del self._failures[delivery]
+                del self.failures[delivery]
             else:
-                self._failed = time.monotonic()
+                self._holding.failed = time.monotonic()
 
     def settle(self, delivery: D, error: BaseException | None, began: float) -> Steps[bool]:
         """Settle a call by how it ended, or count its handler's settlement; False: retry.
@@ -137,13 +144,13 @@ class Settling(Holding[D]):
         if error is None and delivery._chain is not None:
             error = BrokerUnavailable("its handler passed over an ack whose outcome is unknown")
         if error is None:
-            return not (yield from self.ack([delivery]))
+            return not (yield from self._holding.ack([delivery]))
         try:
             settlement, error = yield from self._settle_failed(delivery, error)
         except RqDlqError as failure:
-            self._log(f"cannot settle {delivery.id}", failure)
-            return not self._may_pass(failure, began)
-        yield from self._note(delivery, settlement, error)
+            self._holding.log(f"cannot settle {delivery.id}", failure)
+            return not self._holding.may_pass(failure, began)
+        yield from self.note(delivery, settlement, error)
         return True
 
     def leave(self, delivery: D, error: BaseException | None) -> None:
@@ -151,9 +158,10 @@ class Settling(Holding[D]):
         if error is None:
             self._done.append(delivery)
         else:
-            logger.error("%s: cannot settle %s: redelivered after the lease", self.queue.name, delivery.id)
+            name = self._holding.queue.name
+            logger.error("%s: cannot settle %s: redelivered after the lease", name, delivery.id)
 
-    def _note(self, delivery: D, settlement: Settlement, error: BaseException | str | None) -> Steps[None]:
+    def note(self, delivery: D, settlement: Settlement, error: BaseException | str | None) -> Steps[None]:
         """Count a failure, and log it."""
         self._tally.note(delivery, settlement, error, (yield from self._settings.read()))
 
@@ -161,7 +169,7 @@ class Settling(Holding[D]):
         """Count and log the handler's own settlement of its delivery."""
         settlement, cause = delivery._settled or (Settlement(delivery.id, delivery.outcome or "acked"), None)
         if settlement.outcome in FAILED:
-            yield from self._note(delivery, settlement, cause or error)
+            yield from self.note(delivery, settlement, cause or error)
             return
         self._tally.add([settlement], "acked")
         if isinstance(error, Exception):
@@ -173,7 +181,7 @@ class Settling(Holding[D]):
         Only calls that the worker interrupted are released: a message whose handler raises SystemExit would
         be redelivered immediately, forever.
         """
-        queue = self.queue
+        queue = self._holding.queue
         if delivery._unfit and isinstance(error, UnfitMessage):
             return (yield from passing_on.pass_on(queue, delivery, error)), error
         if isinstance(error, DeadlinePassed):

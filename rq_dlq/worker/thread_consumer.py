@@ -46,45 +46,46 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
     def __init__(self, handler: Handler, shared: Shared) -> None:
         super().__init__(handler, handler.queue, shared)
         shared.finished.leave_room()
-        self._claiming, self._settling = shared.claiming, shared.settling
         self._pace = Pace()
         self._calls = Running(handler)
         self._current: Delivery[Any] | None = None  # its handler is running, or it is about to be settled
         self._extended = 0.0  # when it last claimed and extended, monotonic seconds
         self._asked = 0.0  # when it last tried to extend leases
-        self._in_doubt = False  # unstarted deliveries may be lost
+        self._checked = self.holding.doubt  # the unstarted deliveries are not lost, since then
         self._late: Delivery[Any] | None = None  # its call exceeds its timeout, and this was logged
         self._due = 0.0  # when to settle the messages in `_done`, monotonic seconds
         self._count = 1  # messages of the last claim, at most
         self._sent = Underway(self._take_sent)
-        self._claims = False  # one of them claims
+        self._claims_ahead = False  # one of them claims
 
     def _main(self) -> None:
         super()._main()
         self._settle_rest()
         while (self._done or self._unstarted) and not self._stop.giving_up.wait(RETRY_AFTER):
             self._settle_rest()
-        self._settling.run(self.give_back())
+        self._shared.settling.run(self.holding.give_back())
 
     def _settle_rest(self) -> None:
-        self._sent.read(self._settling)
-        self.settle_finished(self._settling)
-        self.release_unstarted(self._settling)
+        settling = self._shared.settling
+        self._sent.read(settling)
+        self.settle_finished(settling)
+        settling.run(self.holding.release_unstarted())
 
     def _consume(self) -> None:
+        connections, claimer, permit = self._shared.claiming, self.claimer, self.holding.permit
         while not self._stop.finishing.is_set():
-            self._sent.read(self._claiming)
+            self._sent.read(connections)
             if not self._unstarted:
-                self._claiming.ready(self._key)
-                found = self._claiming.run(riding(self.settle_done(), self.claim(self._next_count(0))))
-                self._take(found, time.monotonic())
-            if self.pause and not self._unstarted:
-                self._stop.finishing.wait(self.pause)
+                connections.ready(self._key)
+                claim = claimer.claim(self._next_count(0))
+                self._take(connections.run(riding(self.settling.settle_done(), claim)), time.monotonic())
+            if claimer.pause and not self._unstarted:
+                self._stop.finishing.wait(claimer.pause)
             if self._unstarted:
                 self._run_all()
-            elif self.permit.passed:
-                self.permit.wait()
-            elif self._claiming.run(self.over()):
+            elif permit.passed:
+                permit.wait()
+            elif connections.run(claimer.over(self.holds[0])):
                 break
 
     def _next_count(self, left: int) -> int:
@@ -102,52 +103,52 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
     def _run_all(self) -> None:
         """Run the handler on all claimed messages; meanwhile settle them, and claim others."""
         since = time.monotonic()
-        calls, done, observers = 0, self._done, self._observers
+        calls, done, observers, holding = 0, self._done, self._observers, self.holding
+        run, finish, are_enough = self._calls.run, self.settling.finish, self._shared.finished.are_enough
         while (delivery := self._next()) is not None:
             handling = observers.handling(delivery) if observers else None
-            error = self._calls.run(delivery)
+            error = run(delivery)
             now = time.monotonic()
             if handling is not None:
                 handling.end(error)
             calls += 1
             if not done:
                 self._due = now + SETTLE_WITHIN
-            if not self.finish(delivery, error, now):
+            if not finish(delivery, error, now):
                 self._settle(delivery, error)
             self._current = None
             if (
                 done
-                and (2 * now - self._calls.began > self._due or self._finished.are_enough())
+                and (2 * now - self._calls.began > self._due or are_enough())
                 and (self._unstarted or self._sent)
-                and self._may_retry
+                and holding.may_retry
             ):  # before the next call, if it takes as long as the last
                 self._send()
                 since, calls = self._note_pace(since, calls), 0
-        if (
-            self._failures and self._may_retry
-        ):  # not with the next claim, which may wait: the pace includes settling
-            self.settle_finished(self._settling)
+        if self.settling.failures and holding.may_retry:  # the next claim may wait, and this counts as pace
+            self.settle_finished(self._shared.settling)
         self._note_pace(since, calls)
-        self.permit.end()
+        holding.permit.end()
 
     def _send(self) -> None:
         """Send acks, and a claim if few messages are left; then read earlier replies."""
-        if self._failures or self.queue.part != "live" or self.queue.shows_letters:
-            self.settle_finished(self._settling)
+        if self.settling.failures or self.queue.part != "live" or self.queue.shows_letters:
+            self.settle_finished(self._shared.settling)
             return
-        left, may_claim = len(self._unstarted), not (self._claims or self.permit.suspect or self.trouble)
+        left, holding, claimer = len(self._unstarted), self.holding, self.claimer
+        may_claim = not (self._claims_ahead or holding.permit.suspect or claimer.trouble)
         count = self._next_count(left) if may_claim and 2 * left < self._pace.ahead else 0
-        self._claims |= count > 0
-        steps: Steps[Any] = self.settle_done()
+        self._claims_ahead |= count > 0
+        steps: Steps[Any] = self.settling.settle_done()
         if count:
-            steps = riding(steps, self.claim(count, waits=False))
-        begun = InFlight(self._claiming, steps)
+            steps = riding(steps, claimer.claim(count, waits=False))
+        begun = InFlight(self._shared.claiming, steps)
         self._sent.add(begun)
-        self._sent.read(self._claiming, SENT if begun.is_sent and not self._bulky else 0)
+        self._sent.read(self._shared.claiming, SENT if begun.is_sent and not holding.bulky else 0)
 
     def _take_sent(self, begun: InFlight[Any], result: Any) -> None:
         if not isinstance(result, bool):  # it has claimed
-            self._claims = False
+            self._claims_ahead = False
             self._take(result, begun.began)
 
     def settle_left(self, connections: Connections) -> bool:
@@ -163,12 +164,13 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         return now
 
     def _next(self) -> Delivery[Any] | None:
-        if not self._unstarted or self.permit.suspect is not None:
+        holding = self.holding
+        if not self._unstarted or holding.permit.suspect is not None:
             self._wait()
         if self._stop.finishing.is_set():
-            self.release_unstarted(self._settling)
+            self._shared.settling.run(holding.release_unstarted())
             return None
-        if self._in_doubt or time.monotonic() - self._extended > self._lease:
+        if holding.doubt is not self._checked or time.monotonic() - self._extended > holding.lease:
             self._drop_lost()
         try:
             self._current = delivery = self._unstarted.popleft()
@@ -181,10 +183,10 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
 
     def _wait(self) -> None:
         """Wait for replies, with all sent that is finished: no message is left, or a suspect is next."""
-        if self._done and self._may_retry and (self._sent or self._unstarted):
+        if self._done and self.holding.may_retry and (self._sent or self._unstarted):
             self._send()
-        if not self._unstarted or self.permit.suspect is not None:
-            self._sent.read(self._claiming)
+        if not self._unstarted or self.holding.permit.suspect is not None:
+            self._sent.read(self._shared.claiming)
 
     def _unexpired(self, delivery: Delivery[Any] | None) -> Delivery[Any] | None:
         """This delivery, or the first after it that has not expired since its claim."""
@@ -196,29 +198,24 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         except IndexError:
             delivery = None
         if outlived:
-            self._settling.run(self.release_outlived(outlived))
+            self._shared.settling.run(self.holding.release_outlived(outlived))
         return delivery
 
     def _drop_lost(self) -> None:
         """Drop deliveries that were lost before their handlers started."""
-        self._in_doubt = False
+        self._checked = self.holding.doubt
         unstarted = [*self._unstarted.copy()]
-        lost = self._settling.run(self.extend(unstarted)) if unstarted else None
+        lost = self._shared.settling.run(self.holding.extend(unstarted)) if unstarted else None
         if lost is not None:
             self._extended = time.monotonic()
-        self.drop(lost or ())
+        self.holding.drop(lost or ())
 
     def _settle(self, delivery: Delivery[Any], error: BaseException | None) -> None:
         began = time.monotonic()
-        while not self._settling.run(self.settle(delivery, error, began)):
+        while not self._shared.settling.run(self.settling.settle(delivery, error, began)):
             if self._stop.giving_up.wait(RETRY_AFTER):
-                self.leave(delivery, error)
+                self.settling.leave(delivery, error)
                 break
-
-    def put_back(self, deliveries: list[Delivery[Any]]) -> None:
-        """Put back messages taken from `_unstarted`; the next thread to take them checks if they are lost."""
-        self._in_doubt = True
-        self._unstarted.extendleft(reversed(deliveries))
 
     # From the worker's thread
 
@@ -240,14 +237,14 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
 
     def tend(self) -> None:
         """Release messages behind a stuck call, and settle calls that ended before it."""
-        now, timed_out = time.monotonic(), self._overruns()
+        now, timed_out, tending = time.monotonic(), self._overruns(), self._shared.tending
         if timed_out and self._overruns(since=LATE):
             self._say_late()
-        if (timed_out or self._waits(now) > STUCK_AFTER) and self._may_retry:
-            self.release_unstarted(self._tending)
-        if (self._runs_longer_than(SETTLE_WITHIN) or self._failing_since) and self._may_retry:
-            self.settle_finished(self._tending)
-            self._sent.read_meanwhile(self._tending)
+        if (timed_out or self._waits(now) > STUCK_AFTER) and self.holding.may_retry:
+            tending.run(self.holding.release_unstarted())
+        if (self._runs_longer_than(SETTLE_WITHIN) or self.holding.failing_since) and self.holding.may_retry:
+            self.settle_finished(tending)
+            self._sent.read_meanwhile(tending)
 
     def _waits(self, now: float) -> float:
         """For how long the next message has waited for its call, seconds."""
@@ -285,7 +282,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
 
     def take_due(self) -> list[Delivery[Any]]:
         """A delivery of each claim whose lease must be extended now; then call `note_extended`."""
-        now, third = time.monotonic(), self._lease / 3
+        now, third = time.monotonic(), self.holding.lease / 3
         if now - self._extended <= third or now - self._asked <= min(RETRY_AFTER, third):
             return []
         current = None if self._overruns() else self._current
@@ -301,4 +298,4 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
             self._extended = self._asked
             self.note_lost(lost)
         if lost != []:
-            self._in_doubt = True
+            self.holding.doubt = object()

@@ -188,7 +188,7 @@ class Worker:
             claiming.close()
             if self._twinned:
                 self._broker.close()
-        refused = {one.queue.name: one.trouble for one in consumers if one.trouble}
+        refused = {one.queue.name: one.claimer.trouble for one in consumers if one.claimer.trouble}
         if refused and not self.stop.finishing.is_set():  # otherwise it did not end by `until`
             why = "; ".join(f"{name}: {trouble}" for name, trouble in refused.items())
             raise RqDlqError(f"claims were refused, so ready messages were not processed: {why}")
@@ -244,7 +244,9 @@ class Worker:
             for consumer in consumers:
                 consumer.start()
                 started.append(consumer)
-            self.vitals.begin(lambda: {one.queue.name: one.trouble for one in consumers if one.trouble})
+            self.vitals.begin(
+                lambda: {one.queue.name: one.claimer.trouble for one in consumers if one.claimer.trouble}
+            )
             alive = self._tend(started, tending, reporting)
         except BaseException:
             self.stop.break_off()

@@ -72,7 +72,7 @@ def test_a_failure_that_is_refused_holds_up_no_other(
         raise ValueError(body)
 
     monkeypatch.setattr(settle, "nack", nack)
-    for module in ("consumer", "holding", "thread_consumer", "async_settling"):
+    for module in ("claimer", "holding", "thread_consumer", "async_settling"):
         monkeypatch.setattr(f"rq_dlq.worker.{module}.RETRY_AFTER", 0.01)
     handle(queue, colour, act)
     queue.send_many(range(20))
@@ -105,7 +105,7 @@ def test_a_lost_reply_charges_nobody_twice(
 
     monkeypatch.setattr(Link, "talk", lambda self, commands: lose(commands, blocking(self, commands)))
     monkeypatch.setattr(AsyncLink, "talk", talk_awaiting)
-    for module in ("consumer", "holding", "thread_consumer", "async_settling"):
+    for module in ("claimer", "holding", "thread_consumer", "async_settling"):
         monkeypatch.setattr(f"rq_dlq.worker.{module}.RETRY_AFTER", 0.01)
     handle(queue, colour, act)
     queue.send_many(range(20))

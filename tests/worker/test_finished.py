@@ -163,7 +163,7 @@ def test_the_workers_thread_settles_only_what_ended_long_ago(
         if number == 4:
             for after in (60, -1):
                 monkeypatch.setattr("rq_dlq.worker.async_consumer.STUCK_AFTER", after)
-                consumers[0]._tending.close()
+                consumers[0]._shared.tending.close()
                 consumers[0].tend()
                 left.append(consumers[0].left["ack"])
 

@@ -601,7 +601,7 @@ def test_a_consumer_that_breaks_off_ends_the_worker_with_an_error(
     def broken(_: Any, __: Any) -> None:
         raise KeyError
 
-    monkeypatch.setattr("rq_dlq.worker.consumer.Consumer.claim", broken)
+    monkeypatch.setattr("rq_dlq.worker.claimer.Claimer.claim", broken)
     register(broker.queue("a"), colour, lambda _, __: None)
     with pytest.raises(RqDlqError, match="a consumer failed"):
         broker.run()

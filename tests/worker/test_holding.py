@@ -35,7 +35,7 @@ BODY = "the body of the message"
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed is tried again soon."""
     for module in (
-        "consumer",
+        "claimer",
         "holding",
         "thread_consumer",
         "async_consumer",

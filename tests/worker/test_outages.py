@@ -104,7 +104,7 @@ def elsewhere(server: str) -> Iterator[rq_dlq.Queue[Any]]:
 @pytest.fixture
 def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls are soon stuck, and failed calls tried again."""
-    for module in ("consumer", "holding", "thread_consumer", "async_consumer"):
+    for module in ("claimer", "holding", "thread_consumer", "async_consumer"):
         monkeypatch.setattr(f"rq_dlq.worker.{module}.RETRY_AFTER", 0.01)
     for module in ("thread_consumer", "async_consumer"):
         monkeypatch.setattr(f"rq_dlq.worker.{module}.STUCK_AFTER", 0.05)

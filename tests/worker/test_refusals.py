@@ -24,7 +24,7 @@ LATER = after("1h", most=9)
 def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """Refuse a verb so many times; returns what was refused."""
     for module in (
-        "consumer",
+        "claimer",
         "holding",
         "thread_consumer",
         "async_consumer",

@@ -164,7 +164,7 @@ def test_a_queue_that_cannot_be_claimed_from_is_not_waited_for(
     broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While another call runs, it is asked again from time to time; the worker ends with the error."""
-    monkeypatch.setattr("rq_dlq.worker.consumer.RETRY_AFTER", 0.02)
+    monkeypatch.setattr("rq_dlq.worker.claimer.RETRY_AFTER", 0.02)
     refused, go_on, claim = list[str](), threading.Event(), claiming.claim
 
     def refusing(queue: Any, *args: Any, **options: Any) -> Any:

@@ -72,7 +72,7 @@ def test_nothing_that_is_finished_waits_for_another_reply(
     @queue.handler()
     def handle(_: Any) -> None:
         nonlocal claims_meanwhile
-        claims_meanwhile += consumers[0]._claims
+        claims_meanwhile += consumers[0]._claims_ahead
 
     waits(monkeypatch, lambda: unsent.append(len(consumers[0]._done)))
     queue.send_many(range(MESSAGES))
@@ -106,7 +106,7 @@ def test_it_is_released_untried_at_the_stop(broker: rq_dlq.Broker, consumers: Co
     @queue.handler()
     def handle(body: int) -> None:
         begun.add(body)
-        if consumers[0]._claims and len(begun) > MESSAGES / 4:
+        if consumers[0]._claims_ahead and len(begun) > MESSAGES / 4:
             worker.stop.signal()
 
     queue.send_many(range(MESSAGES))
@@ -128,7 +128,7 @@ def test_while_a_call_takes_long_the_workers_thread_reads_the_replies(
 
     @queue.handler()
     def handle(body: int) -> None:
-        sent, unsent = consumers[0]._claims, consumers[0]._done
+        sent, unsent = consumers[0]._claims_ahead, consumers[0]._done
         if sent and unsent and len(ended) > MESSAGES / 4 and not long.is_set():
             long.set()
             go_on.wait(60)
@@ -158,7 +158,7 @@ def test_a_call_does_not_begin_when_the_lease_is_over_that_was_claimed_ahead(
 
     def late(begun: Any, connections: Any) -> Any:
         mine = threading.current_thread().name == "rq-dlq a"
-        if mine and consumers[0]._claims and len(seen) > MESSAGES / 4 and not taken:
+        if mine and consumers[0]._claims_ahead and len(seen) > MESSAGES / 4 and not taken:
             wait_until(lambda: begun.is_answered)
             raw.zadd("rq:{a}:leases", dict.fromkeys(raw.zrange("rq:{a}:leases", 0, -1), 1))
             taken.update(delivery.body for delivery in other.claim(MESSAGES))
