@@ -79,11 +79,11 @@ function Verbs.open_gather(q, ARGV)
 end
 
 -- The items whose messages cannot be children, by their numbers; nil: all can.
-local function refused(q, gather, ARGV, first)
+local function refused(q, there, gather, ARGV, first)
   local numbers = { Reply.KNOWN }
   for at = first, #ARGV, 2 do
     local is_known = redis.call('HEXISTS', q.messages, ARGV[at]) == 1
-    if is_known and not Gathers.adopted(q, gather, 0, ARGV[at], true) then
+    if is_known and not Gathers.adopted(q, there, gather, 0, ARGV[at], true) then
       numbers[#numbers + 1] = (at - first) / 2 + 1
     end
   end
@@ -93,9 +93,13 @@ end
 -- The number of the part of a gather, which is made if it is not there; the queue of `then` has its row.
 --   own: the number of the gather there; name: of this queue
 local function part_of(q, there, gather, own, id, name)
-  local number = Gathers.number_of(q, gather)
+  local number, row = Gathers.number_of(q, gather), Gathers.own(id) .. ' ' .. name
+  if number and not redis.call('ZSCORE', there.gathers, row) then -- of an earlier gather whose `then` had this id
+    Gathers.forget(q, gather)
+    number = nil
+  end
   if not number then
-    redis.call('ZADD', there.gathers, own + Gathers.OPEN, Gathers.own(id) .. ' ' .. name)
+    redis.call('ZADD', there.gathers, own + Gathers.OPEN, row)
     number = Gathers.new_number(q)
     redis.call('ZADD', q.gathers, number, gather, q.now + Gathers.LOOK, '@' .. gather)
   end
@@ -117,7 +121,7 @@ function Verbs.send_children(q, ARGV, there)
   end
   local gather = Gathers.named(id) .. '/' .. to
   local own = Gathering.takes(there, id)
-  local refusal = own and refused(q, gather, ARGV, 8)
+  local refusal = own and refused(q, there, gather, ARGV, 8)
   if not own or refusal then
     return refusal or Reply.OVER
   end
@@ -131,7 +135,7 @@ function Verbs.send_children(q, ARGV, there)
   end
   local rows = {}
   for at = 8, #ARGV, 2 do
-    rows[at - 7], rows[at - 6] = Gathers.adopted(q, gather, part, ARGV[at]), gather .. ' ' .. ARGV[at]
+    rows[at - 7], rows[at - 6] = Gathers.adopted(q, there, gather, part, ARGV[at]), gather .. ' ' .. ARGV[at]
   end
   redis.call('ZADD', q.gathers, unpack(rows))
   Send.note_done(q, number, reply)
@@ -207,7 +211,8 @@ function Verbs.carry_gather(q, ARGV, there)
   end
   local to = '#' .. gather:match('^[^/]*') -- the name of the gather there
   local number, closed = Gathers.number_of(q, gather)
-  local own, id = Gathers.number_of(there, to), Gathers.id_of(to)
+  local row, id = to .. ' ' .. name, Gathers.id_of(to)
+  local own = redis.call('ZSCORE', there.gathers, row) and Gathers.number_of(there, to) -- nil: a later one may have the id
   if not number then
     redis.call('ZREM', q.gathers, '@' .. gather)
     calm(q)
@@ -222,13 +227,11 @@ function Verbs.carry_gather(q, ARGV, there)
     redis.call('ZADD', q.gathers, q.now + Gathers.LOOK, '@' .. gather)
     calm(q)
     return 0
-  elseif not move(q, there, number, gather, own, to .. ' ' .. name, limit) then
+  elseif not move(q, there, number, gather, own, row, limit) then
     return 1
   end
-  if own then
-    redis.call('ZREM', there.gathers, to .. ' ' .. name)
-    Gathering.complete(there, id)
-  end
+  redis.call('ZREM', there.gathers, row)
+  Gathering.complete(there, id)
   Gathers.forget(q, gather)
   calm(q)
   return 0

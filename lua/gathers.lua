@@ -238,9 +238,15 @@ function Gathers.find_ends(q, gather, number, limit, seed)
   return found == limit
 end
 
+-- Whether a gather takes children of another one: that is over, as far as the queue of `then` tells.
+local function is_over(q, there, gather, other)
+  local named, to = other:match('^([^/]*)(/.*)$')
+  return not Gathers.number_of(q, other) or to == gather:match('/.*$') and not Gathers.number_of(there, '#' .. named)
+end
+
 -- The score of a child that is known to the queue; its state gets the gather. nil: it cannot be one, since it is one of
 -- another gather, or only a later version can read it.
-function Gathers.adopted(q, gather, number, id, only_look)
+function Gathers.adopted(q, there, gather, number, id, only_look)
   local text = redis.call('HGET', q.states, id)
   local head, later = Record.head_of(q, id, text)
   if later then
@@ -250,7 +256,7 @@ function Gathers.adopted(q, gather, number, id, only_look)
   end
   local state = State.parse(text, head.birth)
   local other = Gathers.of(state.more)
-  if other and other ~= gather and (other == Gathers.THEN or Gathers.number_of(q, other)) then
+  if other and other ~= gather and (other == Gathers.THEN or not is_over(q, there, gather, other)) then
     return nil
   elseif other ~= gather and not only_look then
     state.more = Gathers.joined(state.more, gather)

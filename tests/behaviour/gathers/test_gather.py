@@ -493,6 +493,72 @@ async def test_a_child_of_another_gather_is_refused(broker: Any) -> None:
     assert [one.children for one in await broker.gathers()] == [1]
 
 
+@each_row_afresh("opener", ["killed", "cancelled"])
+async def test_the_id_of_then_is_free_when_it_is_cancelled(opener: str, broker: Any, raw: Any) -> None:
+    """The children that wait are taken over; nothing of the earlier gather makes `then` due too soon."""
+    render, mail, reports = (broker.queue(name) for name in ("render", "mail", "reports"))
+
+    async def block(*names: str) -> Any:
+        gather = await broker.gather(then=(reports, Message("then", id="7"))).__aenter__()
+        for name in names:
+            await gather.send(render, "x", id=name)
+        await gather.send(mail, "x", id="mail")
+        return gather
+
+    first = await block("a", "b")
+    if opener == "cancelled":
+        await first.close()
+    with pytest.raises(KnownId):
+        await block("a")
+    (held,) = await render.claim()
+    await reports.cancel("7")
+    await (await block("a", "b", "c")).close()
+    await _acked(mail)
+    await render.maintain()
+    await mail.maintain()
+    assert not await reports.claim()
+    await held.ack()
+    for _ in range(2):
+        assert not await reports.claim()
+        await _acked(render)
+    assert ends(await gathered(reports)) == {"a": "acked", "b": "acked", "c": "acked", "mail": "acked"}
+    assert not raw.exists(*KEYS)
+
+
+async def test_a_gather_that_is_over_gives_its_children_to_another(
+    broker: Any, clock: Clock, raw: Any
+) -> None:
+    render, reports = broker.queue("render"), broker.queue("reports")
+    async with broker.gather(then=(reports, "first")) as first:
+        await first.send(render, "x", id="child")
+    await reports.cancel(first.id)
+    async with broker.gather(then=(reports, "second")) as second:
+        assert (await second.send(render, "x", id="child")).known == "ready"
+    clock.advance("11s")
+    await render.maintain()
+    assert not await reports.claim()
+    await _acked(render)
+    assert ends(await gathered(reports)) == {"child": "acked"}
+    assert not raw.exists(*KEYS)
+
+
+async def test_a_late_part_is_not_brought_to_a_later_gather(broker: Any, raw: Any) -> None:
+    """Of which `then` has the same id."""
+    render, reports = broker.queue("render"), broker.queue("reports")
+    async with broker.gather(then=(reports, Message("then", id="7"))) as gather:
+        await gather.send(render, "x", id="early")
+    lost = await lose_calls(broker, "carry_gather", 99)
+    await _acked(render)
+    await reports.cancel("7")
+    async with broker.gather(then=(reports, Message("then", id="7"))) as gather:
+        lost.left = 0
+        await render.maintain()
+        await gather.send(render, "x", id="late")
+    await _acked(render)
+    assert ends(await gathered(reports)) == {"late": "acked"}
+    assert not raw.exists(*KEYS)
+
+
 async def test_a_gather_without_children_is_due_at_once(broker: Any, raw: Any) -> None:
     reports = broker.queue("reports")
     async with broker.gather(then=(reports, "then")):
