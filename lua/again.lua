@@ -100,12 +100,15 @@ local function put_back(q, id, text)
   if not record then
     return false
   end
-  local head, state, unique = Record.read(record), State.new(q.now), text:match(' unique=%d+') or ''
+  local head, state, kept = Record.read(record), State.new(q.now), text:match(' unique=%d+') or ''
+  if Gathers.of(text) == Gathers.THEN then
+    kept = kept .. ' gather=' .. Gathers.THEN
+  end
   local waits = due and due > q.now
   state.token = text:match(' %+(%S*) ')
   state.due = waits and Order.due_in(q, due - q.now, head) or q.now
-  local result = asked and Values.digits(head.birth) or unique ~= '' and '0' or nil
-  state.more = (result and ' result=' .. result or '') .. unique .. ' acked=' .. state.token
+  local result = asked and Values.digits(head.birth) or kept ~= '' and '0' or nil
+  state.more = (result and ' result=' .. result or '') .. kept .. ' acked=' .. state.token
   redis.call('HSET', q.messages, id, record)
   redis.call('HDEL', q.history, id)
   redis.call('HDEL', q.again, id)

@@ -1,11 +1,13 @@
 -- What gathers consist of (gathers.lua) is opened, grows, is closed, and comes together.
 local HOUR = 3600000 -- milliseconds between two looks whether `then` is still there
 
--- The state, the head and the row of `then`, while it waits for its gather; nil: it was delivered, or is gone, or its time has
--- come.
+-- The state, the head and the row of `then`, while it waits for its gather; nil: it was delivered, perhaps before one more
+-- run (again.lua), or is gone, or its time has come.
 local function waiting(q, id)
   local state, head = State.read(q, id)
   if not state or state.part ~= 'live' or state.mark == '+' or state.deliveries > 0 or state.due <= q.now then
+    return nil
+  elseif not redis.call('ZSCORE', q.gathers, '+' .. Gathers.own(id)) then
     return nil
   end
   local row = Order.member_of(id, head, state.due)

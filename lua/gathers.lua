@@ -183,7 +183,11 @@ function Gathers.note_acked(q, ids, texts)
   for n, id in ipairs(ids) do
     local gather = Gathers.of(texts[n])
     if gather == Gathers.THEN then
-      over[#over + 1] = Gathers.own(id)
+      if Again.is_asked(texts[n]) then -- its next run has the same gather
+        Gathers.note_end(q, id, texts[n])
+      else
+        over[#over + 1] = Gathers.own(id)
+      end
     elseif gather then
       by_gather[gather] = by_gather[gather] or {}
       table.insert(by_gather[gather], id)

@@ -26,6 +26,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.acl import acl_line
 from rq_dlq._redis.roles import ROLES
 from tests.behaviour.faults import change_talk, lose_calls, lose_replies
+from tests.behaviour.helpers import AT_ONCE
 from tests.conftest import Clock
 from tests.servers import Server
 from tests.tables import each_row_afresh
@@ -557,6 +558,38 @@ async def test_a_late_part_is_not_brought_to_a_later_gather(broker: Any, raw: An
     await _acked(render)
     assert ends(await gathered(reports)) == {"late": "acked"}
     assert not raw.exists(*KEYS)
+
+
+@each_row_afresh("outcome", ["ack", "nack"])
+async def test_one_more_run_of_then_reads_the_same_children(outcome: str, broker: Any, raw: Any) -> None:
+    render, reports = broker.queue("render"), broker.queue("reports", redelivery=AT_ONCE)
+    async with broker.gather(then=(reports, Message("first", id="7"))) as gather:
+        await gather.send(render, "x", id="child")
+    await (await render.claim())[0].ack(result=42)
+    (then,) = await reports.claim()
+    await reports.send(
+        "second", id="7", on_duplicate="again", **({"delay": "1h"} if outcome == "ack" else {})
+    )
+    await getattr(then, outcome)()
+    await reports.select(all=True).deliver_now()
+    (then,) = await reports.claim()
+    assert (then.body, (await then.gathered)["child"].value) == ("second", 42)
+    await then.ack()
+    assert not raw.exists(*KEYS)
+
+
+async def test_a_late_end_does_not_hasten_one_more_run(broker: Any, clock: Clock) -> None:
+    render, reports = broker.queue("render"), broker.queue("reports")
+    async with broker.gather(then=(reports, Message("first", id="7")), within="1m") as gather:
+        await gather.send(render, "x", id="child")
+    clock.advance("1m")
+    (then,) = await reports.claim()
+    await reports.send("second", id="7", on_duplicate="again", delay="1h")
+    await then.ack()
+    await _acked(render)
+    assert not await reports.claim()
+    clock.advance("1h")
+    assert ends(await gathered(reports)) == {"child": "acked"}
 
 
 async def test_a_gather_without_children_is_due_at_once(broker: Any, raw: Any) -> None:
