@@ -155,6 +155,9 @@ async def test_a_result_is_small(broker: Any) -> None:
         await delivery.ack(result=object())
     await delivery.ack(result=LARGE[:-2])
     assert await of(sent) == LARGE[:-2]
+    for value in (LARGE, object()):  # nobody asked: it is ignored, and not even encoded
+        await queue.send("x")
+        assert (await (await one(queue)).ack(result=value)).outcome == "acked"
     with pytest.raises(InvalidInput, match="Pass True or False"):
         await queue.send("x", result=1)
 
