@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tests.benchmarks.peers.peer import AS_IT_COMES
 from tests.benchmarks.peers.servers import Redis
 from tests.needs import need_release
 
-FOLDER = Path(install.__file__).parent
+FOLDER, ROOT = Path(install.__file__).parent, install.ROOT
 
 
 def round_of(**rates: float) -> report.Round:
@@ -35,6 +36,14 @@ def test_a_goal_is_a_ratio_of_each_round() -> None:
     rounds = [round_of(rq_dlq=30, bullmq=10), round_of(rq_dlq=50, bullmq=10), round_of(rq_dlq=45, bullmq=10)]
     assert goal.row(rounds) == ["ours : theirs", "≥ 4", "4.50 (3.00 to 5.00)", "yes"]
     assert goal.row([round_of(rq_dlq=30)]) is None
+
+
+def test_readme_says_what_was_measured() -> None:
+    measured = json.loads((ROOT / "docs" / "performance.json").read_text())["rounds"]
+    rounds = [{peer: Measured({}, one["figures"]) for peer, one in found.items()} for found in measured]
+    text = (ROOT / "README.md").read_text()
+    assert report.in_readme(text, rounds) == text
+    assert "It handles 1,234 messages" in report.in_readme(text, [round_of(rq_dlq=1_234, rq=1_000)])
 
 
 def test_a_goal_without_a_peer_is_a_limit() -> None:

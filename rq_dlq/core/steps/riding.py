@@ -3,8 +3,10 @@
 At one message a claim, the ack was half of the round trips. `riding` runs two generators with the first calls
 of both in one `Pipeline`; the ack comes first. `consume` and the workers use it. After a lost reply the
 pipeline is repeated as one call, and each call recognizes its repetition (I12). If the server refuses one of
-the two, both are repeated alone, so the error reaches only that one. A verb for both would repeat the work of
-`ack` and `claim`.
+the two, both are repeated alone, so the error reaches only that one.
+
+One verb for both would save Redis the keys and the call of the second: 44,000 of 389,000 instructions for one
+message, of which the server has two fifths of the time, so five per cent of `consume(1)`.
 """
 
 from __future__ import annotations

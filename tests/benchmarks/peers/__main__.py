@@ -6,7 +6,8 @@ only ratios of one round count.
 
     python -m tests.benchmarks.peers --only rq_dlq --only bullmq --messages 20000 --rounds 3
 
-`--write` writes the tables into docs/performance.md, and all figures into docs/performance.json.
+`--write` writes the tables into docs/performance.md, all figures into docs/performance.json, and the speed
+into README.md.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from tests.benchmarks.peers.measure import FailedError, Measured, Plan, measure
 from tests.release import changed, trees
 
 DOCUMENT, DATA = ROOT / "docs" / "performance.md", ROOT / "docs" / "performance.json"
+README = ROOT / "README.md"
 WIDTH = 200  # columns where the output is not a terminal
 BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
 
@@ -109,7 +111,7 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.7, help="at most, for one figure")
     parser.add_argument("--pick-ups", type=int, default=500, help="at most, of an idle worker, in a round")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--write", action="store_true", help="into docs/performance.md and .json")
+    parser.add_argument("--write", action="store_true", help="into README and docs/performance.*")
     return parser.parse_args(given)
 
 
@@ -139,6 +141,7 @@ def main(given: Sequence[str] | None = None) -> None:
         about = {name: found.about for name, found in rounds[0].items()}
         told = {"command": text, "trees": trees(ROOT), "about": about, "rounds": samples, "imports": spent}
         write(shown, told)
+        README.write_text(report.in_readme(README.read_text(), rounds))
 
 
 if __name__ == "__main__":
