@@ -19,6 +19,7 @@ and in no quotation marks, stay in the text: `Broker(fingerprint=…)` is for th
 from __future__ import annotations
 
 import re
+from functools import cache
 from http import HTTPStatus
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -46,8 +47,7 @@ _QUOTED = (
     "|[„“][^“”]{0,500}[“”]|«[^»]{0,500}»|»[^«]{0,500}«|[‘‚][^‘’]{0,500}[‘’]|「[^」]{0,500}」"
 )
 # The first alternative that matches wins.
-_PART = re.compile(
-    rf"""
+_PART = rf"""
     (?P<code>                                                   # numbers that identify the problem
         (?i:\b(?:http\w*(?:/[\d.]+)?|status(?:_?code)?|code|returned|responded|response|answered)
             (?:\W{{1,3}}(?:status|error|code|with))*\W{{1,3}}[1-5]\d\d\b(?![.,:/-]?\d))
@@ -74,9 +74,7 @@ _PART = re.compile(
         (?:,?[ -]\d{{4}})?(?:\s+[\d:.]+\d)?(?:\s(?:UTC|GMT|[AaPp][Mm])\b)?)
     | (?P<measure>(?<![\w.,:/-])[-+]?\d[\d.,:]*\s?{_UNIT}(?!\w))
     | (?P<token>[^\s'"`„“”«»‘’‚「」()\[\]{{}}<>,;=|]+)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+    """
 _STATUS = re.compile(rf"[1-5]\d\d\s(?:{_PHRASE})")
 _NAME = re.compile(r"[^\W\d][\w .-]*")
 _PATH = re.compile(r"(?:~|\.{0,2}|[A-Za-z]:)[/\\]\w|[^/\\]*[/\\][^/\\]+[/\\]")
@@ -117,6 +115,12 @@ _REPEATED = re.compile(r"(?<![^\s\[({,])((?=\S)[^\n]{4,600}?)(?:,\s?\1)+(?![^\s\
 _PLURAL = re.compile(r"\? ([\w-]{3,}?)s\b")
 
 
+@cache
+def _part() -> re.Pattern[str]:
+    """The pattern of the parts, made at the first failure: it takes a twentieth of the import."""
+    return re.compile(_PART, re.VERBOSE | re.DOTALL)
+
+
 def wording(text: str, values: Iterable[str] = (), *, naming: bool = False) -> str:
     """An error's text with a question mark for each part that may differ between failures of one kind.
 
@@ -142,7 +146,7 @@ def _said(text: str, *, naming: bool) -> str:
             return _quoted(found, keep=naming or kind != "quoted")
         return _token(found) if kind == "token" else "?"
 
-    return _PART.sub(told, text)
+    return _part().sub(told, text)
 
 
 def _without(text: str, values: Iterable[str]) -> str:
