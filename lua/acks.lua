@@ -74,7 +74,7 @@ local function keep_results(q, ids, texts, given)
       seen, at = texts[n], texts[n]:find(' result=', 1, true)
     end
     local birth = at and texts[n]:match('^ result=(%d*)', at)
-    linked = linked or birth and texts[n]:find(' [agu]%l+=', at)
+    linked = linked or birth and texts[n]:find(' [agu]%l+=') -- before it or after it
     if birth and birth ~= '0' then -- otherwise no caller asked
       ended, ends, births = ended or {}, ends or {}, births or {}
       start = start or 'acked ' .. Values.digits(q.now) .. ' '

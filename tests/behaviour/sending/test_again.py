@@ -263,6 +263,35 @@ async def test_a_child_of_a_gather_ends_with_its_first_run(broker: Any, raw: Any
     del reports
 
 
+async def test_a_child_whose_run_asks_for_a_result_ends_for_its_gather(broker: Any) -> None:
+    """The order of the fields in its state has no meaning."""
+    queue, reports = broker.queue("a", redelivery=AT_ONCE), broker.queue("a2")
+    async with broker.gather(then=(reports, "then")) as gather:
+        await gather.send(queue, "first", id="m", result=False)
+    delivery = await one(queue)
+    await ask(queue, "second", result=True)
+    await delivery.nack("boom")
+    assert (await (await one(queue)).ack(result="done")).gathered
+    assert (await one(reports)).body == "then"
+
+
+async def test_a_unique_id_whose_run_asks_for_a_result_stays_known(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a", redelivery=AT_ONCE, results="1m")
+
+    @broker.task(queue="a", unique=True, unique_for="1h")
+    async def work() -> None: ...
+
+    await work.send()
+    delivery = await one(queue)
+    await work.options(on_duplicate="again", result=True).send()
+    await delivery.nack("boom")
+    await (await one(queue)).ack()
+    clock.advance("30m")
+    assert (await work.send()).known == "acked"
+    clock.advance("31m")
+    assert (await work.send()).new
+
+
 async def test_it_counts_for_max_length_when_it_is_put_back(broker: Any) -> None:
     queue = broker.queue("a", max_length=1)
     delivery = await begun(queue)
