@@ -15,6 +15,17 @@ local function has_lanes(head, payload)
   return lane == head.lane and needs == head.needs and said_lane == lane and said_needs == needs
 end
 
+-- Whether the result of a message is asked for by this send.
+local function asks_result(of, payload)
+  return of.all_asked or payload:byte(1) % 0x40 >= Record.FIELDS and Send.asks_result(payload)
+end
+
+-- The fields of the state of a known message; its result is kept from now on if this send asks for it.
+local function asking(of, payload, head, more)
+  local asked = more:find(' result=[^0]') or not asks_result(of, payload)
+  return asked and more or State.with(more, 'result', Values.digits(head.birth))
+end
+
 -- Gives a message that waits the body, the headers, the priority and the time to live of a payload, and its place in the
 -- order by that priority; nothing else changes.
 --   index: where it waits; due: when it is due from now on, nil: as before
@@ -29,7 +40,7 @@ local function replace(q, of, id, payload, state, head, index, due)
   local before, is_stated = head.priority, redis.call('HEXISTS', q.states, id) == 1
   record = Known.replaced(record, payload, of.expires)
   head.priority, head.expires = Record.read(record).priority, of.expires
-  state.more = Record.with_head(state.more, record)
+  state.more = Record.with_head(asking(of, payload, head, state.more), record)
   if state.redriven > 0 then
     state.more = State.with(state.more, 'expires', of.expires)
   end
@@ -75,6 +86,7 @@ local function redrive(q, of, id, payload, part)
     record = Known.replaced(record, payload, of.expires)
     head.priority = Record.read(record).priority
     local due = of.delay > 0 and Order.due_in(q, of.delay, head) or nil
+    state.more = asking(of, payload, head, state.more)
     Redrive.bring_back(q, id, state, head, index, row, of.by, '', nil, of.expires, record, due)
   end) == 1
 end
@@ -92,8 +104,8 @@ end
 
 -- Asks for one more run of a leased message.
 local function ask(q, of, id, payload, state)
-  local asked = of.all_asked or payload:byte(1) % 0x40 >= Record.FIELDS and Send.asks_result(payload)
-  Again.ask(q, id, payload, state, of.delay > 0 and q.now + of.delay or nil, of.expires, asked)
+  local due = of.delay > 0 and q.now + of.delay or nil
+  Again.ask(q, id, payload, state, due, of.expires, asks_result(of, payload))
   return Reply.AGAIN
 end
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from typing import Any
 
@@ -130,6 +131,24 @@ async def test_the_fields_of_a_record_stay_and_those_of_the_new_send_do_not_coun
     found = content_of(raw.hget(RECORDS, "m"))
     assert (found.fields, found.headers, found.body) == (before, b'{"c":"3"}', b'"z"')
     audit(raw, "a")
+
+
+@each_row_afresh(("mode", "body"), itertools.product(["replace", "debounce", "redrive"], ["new", LONG]))
+async def test_who_asks_for_the_result_gets_it(mode: str, body: str, broker: Any, clock: Clock) -> None:
+    """Of a message that was sent without; its gather learns of its end, too."""
+    queue, reports = broker.queue("a"), broker.queue("a2")
+    async with broker.gather(then=(reports, "then")) as gather:
+        await gather.send(queue, "body", id="m", delay="1h", result=False)
+    if mode == "redrive":
+        await queue.select(all=True).dead_letter()
+    sent = await queue.send(
+        body, id="m", result=True, on_duplicate=mode, delay="1m" if mode == "debounce" else None
+    )
+    assert sent.did
+    clock.advance("1h")
+    assert (await (await one(queue)).ack(result="done")).gathered == (mode != "redrive")
+    assert await queue.result(sent) == "done"
+    assert (await one(reports)).body == "then"
 
 
 async def test_replaced_ones_keep_their_order(broker: Any) -> None:
