@@ -99,14 +99,14 @@ class AsyncSettling:
 
     async def all(self) -> None:
         """Settle the finished calls until none is left, including those that end in the meantime."""
-        while self._making:
-            await asyncio.wait([*self._making])
-        while self._done:
-            if await self._run(self.steps()):
-                continue
-            if self._stop.giving_up.is_set():
-                break
-            await asyncio.sleep(RETRY_AFTER)
+        while self._making or self._done:
+            if self._making:
+                await asyncio.wait([*self._making])
+            elif not await self._run(self.steps()):
+                if self._stop.giving_up.is_set():
+                    break
+                await asyncio.sleep(RETRY_AFTER)
+        self._unset()  # the worker's thread may have settled them: nothing must connect afterwards
 
     def steps(self) -> Steps[bool]:
         """Settle the finished calls; False: some are left, and will be tried again soon."""

@@ -210,3 +210,42 @@ async def test_what_finishes_while_acks_are_made_is_acked_next() -> None:
             await asyncio.sleep(0)
     assert made == [["first"], ["second"]]
     assert not done
+
+
+@pytest.mark.parametrize("when", ["the worker's thread has acked it", "it ends during the last ack"])
+async def test_nothing_connects_when_all_is_settled(when: str) -> None:
+    """The broker is closed then, and what connects later is never closed."""
+    loop = asyncio.get_running_loop()
+    done, over, connected = deque[Any](["first"]), asyncio.Event(), list[bool]()
+    ends_late = when.startswith("it ends")
+
+    def ack() -> Generator[None, None, bool]:
+        done.clear()
+        yield
+        return True
+
+    async def ready() -> None:
+        await asyncio.sleep(0)
+        connected.append(ended)
+
+    async def run(steps: Any) -> bool:
+        nonlocal ends_late
+        next(steps)
+        if ends_late:
+            ends_late = False
+            done.append("second")
+            acks.now()
+        with pytest.raises(StopIteration) as told:
+            next(steps)
+        return bool(told.value.value)
+
+    acks, ended = AsyncSettling(done, ack, ready, run, Stop(), enough=lambda: False, then=lambda: None), False  # type: ignore[arg-type]
+    if not ends_late:
+        acks.later()
+        done.clear()
+    await acks.all()
+    ended = True
+    loop.call_later(2 * SETTLE_WITHIN, over.set)
+    await over.wait()
+    assert True not in connected
+    assert not done
