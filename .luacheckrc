@@ -7,4 +7,4 @@ not_globals = {
   "dofile", "io", "loadfile", "math.random", "math.randomseed", "module", "os", "package", "print", "require",
 }
 
-max_line_length = false -- StyLua sees to the width
+max_line_length = false -- tests/joined_lua.py sees to the width of the modules

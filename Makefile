@@ -94,7 +94,6 @@ format: ## let the tools mend what they can
 	ruff check --fix .
 	ruff format .
 	python3 -m tests.colours_twin --write
-	@if command -v stylua >/dev/null; then stylua lua; else echo 'no stylua: lua/ stays as it is'; fi
 
 constraints: ## new pins: the newest versions that pyproject.toml allows (on Linux with Python 3.11 or 3.12)
 	@fresh=$$(mktemp -d) && trap "rm -rf $$fresh" EXIT && python3 -m venv $$fresh \

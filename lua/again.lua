@@ -89,8 +89,8 @@ local function record_of(q, id, born)
   return record and Record.birth_in(record) == tonumber(born) and record or nil
 end
 
--- Puts a message back as new whose run was acked. Returns whether it did. The state keeps the token, in `acked` permanently,
--- so that the ack can be repeated (Leases.refusal).
+-- Puts a message back as new whose run was acked. Returns whether it did. The state keeps the token, in `acked`
+-- permanently, so that the ack can be repeated (Leases.refusal).
 local function put_back(q, id, text)
   local born = text:match(' again=(%d+)')
   local record, asked, due

@@ -195,8 +195,8 @@ end
 
 -- Counts the messages of a queue. Returns now; the numbers by state; the oldest ready, the next due and the next lapse
 -- (times; empty: none); 1 if the queue is paused; how many messages are in no index and no claim; how many wait for a seat
--- of their lanes, which count as scheduled; how many gathers wait for their children, and when the oldest was opened (empty:
--- there is none); then the counters since the queue began, name by name.
+-- of their lanes, which count as scheduled; how many gathers wait for their children, and when the oldest was opened
+-- (empty: there is none); then the counters since the queue began, name by name.
 -- reads
 function Verbs.stats(q)
   local waiting = { redis.call('ZCARD', q.ready), redis.call('ZCARD', q.scheduled) }

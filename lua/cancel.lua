@@ -106,8 +106,8 @@ end
 
 -- Cancels a message: it is removed, and counted. A message that is being processed is removed immediately, so its holder
 -- can no longer settle it; its seat stays taken, and it counts against `max_in_flight`, until the holder's call or its
--- lease has ended (Cancel.finish_call). A dead or expired message stays, and so does one in a batch of Spark, whose claims are
--- settled as a whole. Returns CANCELLED; or where the message stays: DEAD, EXPIRED, BATCH, LATER (a form of a later
+-- lease has ended (Cancel.finish_call). A dead or expired message stays, and so does one in a batch of Spark, whose claims
+-- are settled as a whole. Returns CANCELLED; or where the message stays: DEAD, EXPIRED, BATCH, LATER (a form of a later
 -- version); or it is not here: ACKED, UNKNOWN. Then the birth of the send that this is about, 0: unknown; then, if the
 -- message was being processed, its token and its holder, as JSON.
 -- drains

@@ -68,7 +68,7 @@ end
 -- and those of a later form, which stay as they are. Returns for how many `visit` did not return false; the score and the
 -- member of the last row that it checked, if the range continues after it, otherwise empty; and how many of the ids are
 -- being processed, of `chosen.part` if it is given.
---   chosen: ids; or a range (Choice.among); chosen.otherwise: the index where one that was admitted waits; nil: it is skipped
+--   chosen: ids; or a range (Choice.among); chosen.otherwise: where one that was admitted waits; nil: it is skipped
 function Choice.each(q, index, chosen, visit)
   local seen, count, leased = {}, 0, 0
   local ids, rows, next_score, next_member = read(index, chosen)

@@ -181,7 +181,7 @@ end
 function Verbs.claim(q, ARGV)
   local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
   local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 if the client holds the alarm
-  local suspects, answer = ARGV[8], ARGV[9] -- suspects: all; of a worker: alone or none (Choose.rows); answer: rows or count
+  local suspects, answer = ARGV[8], ARGV[9] -- all; of a worker: alone or none (Choose.rows); answer: rows or count
   local thorough = ARGV[10] -- 1: until all lapsed leases are swept, it hands out nothing and replies 0
   local opening = ARGV[11] -- see Queue.is_open
   local seed, default_policy, lapse_error = ARGV[12], ARGV[13], ARGV[14]
@@ -190,8 +190,8 @@ function Verbs.claim(q, ARGV)
   local index = part == 'dead' and q.dead or part == 'expired' and q.expired or q.ready
   local c = {
     token = token, lease = lease, part = part, consumer = consumer, suspects = suspects, answer = answer, index = index,
-    reply = { q.now, Reply.NO_EVENT, nil, nil, nil, nil }, capacity = count, rows = false, ids = false, texts = false, chosen = false,
-    all_taken = false,
+    reply = { q.now, Reply.NO_EVENT, nil, nil, nil, nil }, capacity = count, rows = false, ids = false, texts = false,
+    chosen = false, all_taken = false,
   }
   if holds_given(q, c) then
     return c.reply

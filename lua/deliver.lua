@@ -2,8 +2,8 @@
 local NOT_FRESH = 4096 -- bytes that a message that is not fresh counts for, since it takes as long
 local FIRST_WITH_STATE = 1024 -- likewise one that is delivered for the first time, and is delayed, expires or is asked for
 local LATER = 'later'
-local FIRST, ASKED = '^live %- (%d+) 0 0 0 0 0 0 0(.*)$', '^ result=%d+$' -- the state of a message that was not delivered yet
-local UNCHANGED = '^live %- 0 '
+-- The state of a message that was not delivered yet, and the end of that if its result was asked for.
+local FIRST, ASKED = '^live %- (%d+) 0 0 0 0 0 0 0(.*)$', '^ result=%d+$'
 local NOT_DELAYED = ('0'):rep(13)
 
 -- The state line of a first delivery of a message that is due at this time. Over 64 bytes: Redis would keep a few shorter
@@ -12,7 +12,8 @@ local function fresh_line(token, due)
   return 'live +' .. token .. ' ' .. due .. ' 1 0 0 0 0 0 ' .. NOT_DELAYED
 end
 
--- The state line of a message that is delivered for the first time. It may be delayed, expire, or be sent for its result;
+-- The state line of a message that is delivered for the first time; and its state, if it may have a history: `due` is 0
+-- only of what was sent without a delay, and not changed since. It may be delayed, expire, or be sent for its result;
 -- whatever else its state or its flags say is left to `line_of`, then it is nil.
 --   fresh: the line of one that was not delayed
 local function first_line(q, c, n, record, fresh)
@@ -30,12 +31,12 @@ local function first_line(q, c, n, record, fresh)
   end
   -- Its row has the long form (Order), with the birth with which its record begins; or it is left over.
   local is_own = due + 0 <= q.now and c.rows[n] == string.char(9 - flags % 16) .. record:sub(1, 7) .. c.ids[n]
-  return is_own and fresh_line(c.token, due) .. more or nil
+  return is_own and fresh_line(c.token, due) .. more or nil, text
 end
 
 -- The state line of a leased message that was delivered or moved before, or for which `first_line` has none. nil if the row
--- of the index is stale (a call was cut off), or if the message is spent or expired, and is buried; LATER if it is of a later
--- form, and its row is put off.
+-- of the index is stale (a call was cut off), or if the message is spent or expired, and is buried; LATER if it is of a
+-- later form, and its row is put off.
 local function line_of(q, c, row, id, record, stated)
   if Record.is_later(record, stated) then
     Places.put_off(q, c.index, row)
@@ -67,16 +68,15 @@ local function line_of(q, c, row, id, record, stated)
   return State.format(state)
 end
 
--- The state line of a leased message whose state or flags say more than a priority; its state, if it may have a history:
--- `due` is 0 only of what was sent without a delay, and not changed since; and `most`, less what it counts for beside its
--- bytes.
+-- The state line of a leased message whose state or flags say more than a priority; its state, if it may have a history;
+-- and `most`, less what it counts for beside its bytes.
 --   mortal: gets the ids of those that may be in `expiring`
 local function stated_line(q, c, n, record, fresh, mortal, most)
   local id, text = c.ids[n], c.texts[n]
-  local line = first_line(q, c, n, record, fresh)
+  local line, changed = first_line(q, c, n, record, fresh)
   if line then
     mortal[#mortal + 1] = record:byte(8) % 32 > 9 and id or nil
-    return line, text and not text:find(UNCHANGED) and text, most - FIRST_WITH_STATE
+    return line, changed, most - FIRST_WITH_STATE
   end
   line = line_of(q, c, c.rows[n], id, record, text)
   mortal[#mortal + 1] = line ~= LATER and id or nil

@@ -15,9 +15,9 @@ local PROBES = 3 -- messages of one probe
 local LANES = 10 -- lanes whose events one call handles (I9)
 local MOST = 2000 -- messages of a drain that have a pass while batches are acked (I9)
 
--- Gives passes to messages of a dependency that is up again, never more than 32 at a time, or twice as many as the last batch
--- that succeeded had, so that other messages do not wait behind a flood. If none is out any more, it goes on by probes
--- (Gates.handle_due). When none is blocked, and none is ready or being processed, the drain ends.
+-- Gives passes to messages of a dependency that is up again, never more than 32 at a time, or twice as many as the last
+-- batch that succeeded had, so that other messages do not wait behind a flood. If none is out any more, it goes on by
+-- probes (Gates.handle_due). When none is blocked, and none is ready or being processed, the drain ends.
 --   count: the most messages that get one now
 function Gates.drain(q, number, lane, count)
   local name = Values.digits(number)

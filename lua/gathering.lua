@@ -200,9 +200,9 @@ local function look_at_own(q, gather)
   return 0
 end
 
--- Looks at the part of a gather: ends that were not noted are found; if all children have ended, and no more follow, they are
--- carried to the queue of `then`, which is made due with the last part. A repetition changes nothing more. Returns 1 if the
--- part has more to carry now, 0 if not; EARLY: it is not time to look.
+-- Looks at the part of a gather: ends that were not noted are found; if all children have ended, and no more follow, they
+-- are carried to the queue of `then`, which is made due with the last part. A repetition changes nothing more. Returns 1 if
+-- the part has more to carry now, 0 if not; EARLY: it is not time to look.
 -- drains
 function Verbs.carry_gather(q, ARGV, there)
   local gather, name, limit, seed = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]) -- name: of this queue
@@ -255,7 +255,7 @@ local function cancel(q, id)
 end
 
 -- Cancels the children of a gather in this queue that wait, or its `then`, if that waits for them. The part takes no more
--- children. Returns how many messages were cancelled, and how many of those that it looked at were left, since they are leased.
+-- children. Returns how many messages were cancelled, and how many that it looked at were left, since they are leased.
 -- drains
 function Verbs.cancel_gather(q, ARGV)
   local gather, from, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- from: how many open children were left before

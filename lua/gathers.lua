@@ -1,11 +1,11 @@
--- Gathers: when a number of messages have ended, its children, another message becomes due, `then`. Each queue with children
--- has a part of the gather, and is asked by the state of a child, the queue of `then` by the state of that:
+-- Gathers: when a number of messages have ended, its children, another message becomes due, `then`. Each queue with
+-- children has a part of the gather, and is asked by the state of a child, the queue of `then` by the state of that:
 --   gather=ID/QUEUE: a child; ID is the message `then`, as Gathers.named has it, QUEUE the queue of that. gather=then: that
 --   message
 -- `gathers` has, in the bands of the scores that this module names:
 --   gather → its number; a half-open interval of one is the gather's. And 15/16: it is closed
---   gather, a blank, id → number + 1/16: the child has not ended; otherwise the place of its end in ENDS, + 1, in sixteenths;
---   and 1/32 if its result was asked for
+--   gather, a blank, id → number + 1/16: the child has not ended; otherwise the place of its end in ENDS, + 1, in
+--   sixteenths; and 1/32 if its result was asked for
 --   '@', gather → when to look at the part next (Verbs.carry_gather); 0: all of its children have ended
 -- and of each gather whose `then` is in the queue, under '#' and ID in place of ID/QUEUE, the same; its children are
 --   gather, a blank, queue → the part of this queue has not come yet
@@ -123,7 +123,7 @@ function Gathers.forget_all(q, gathers)
   end
 end
 
--- Has all parts, and the gathers of the queue, looked at next: their messages go with the queue. Returns whether there are any.
+-- Has all parts, and the gathers of the queue, looked at next: their messages go with the queue. Returns whether any are.
 function Gathers.leave(q)
   local rows = redis.call('ZRANGEBYSCORE', q.gathers, 0, '(' .. Values.digits(Gathers.WAITING))
   for _, row in ipairs(rows) do

@@ -73,7 +73,7 @@ end
 
 -- Adds many rows to `seats`, `slots` or `ready` at once: score, member, … Redis keeps a short index in a list, which it
 -- searches from the front for each member, until it has had a long one. If a call is cut off before that goes again,
--- Tend.tend, Rates.admit_due or a claim removes it.
+-- Tend.tend, Rates.admit_due or a claim removes it. Hashes are kept alike: results.lua and deliver.lua write long values.
 function Lanes.add(index, rows)
   if #rows < MANY then
     redis.call('ZADD', index, unpack(rows))
@@ -112,7 +112,8 @@ end
 --   (gates.lua); error: the newest, the first cell of a cause
 --   died, dead: how many messages died of the failures that opened it, and the ids of the newest of them
 --   drains: since when success gives its messages passes; drain: when the next step of that is due; most: how many
---   messages may have a pass since the last ack of one of them; trusts: until when failures do not open it, since an operator closed it
+--   messages may have a pass since the last ack of one of them; trusts: until when failures do not open it, since an
+--   operator closed it
 function Lanes.read(q, number)
   local lanes = q.lanes_read
   if lanes[number] == nil then
@@ -199,7 +200,7 @@ function Lanes.waiting_lane(q, id, row, text)
   return head.lane, Order.member_of(id, head, State.parse(text, head.birth).due) == row
 end
 
--- The first messages of a lane that are blocked, or parked: their rows in `scheduled`. Those that failed as probes are last.
+-- The first messages of a lane that are blocked, or parked: their rows in `scheduled`. Failed probes are the last.
 function Lanes.blocked_rows(q, number, count)
   local score = Values.digits(Lanes.BLOCKED + number)
   return redis.call('ZRANGEBYSCORE', q.scheduled, score, score .. Lanes.TRIED, 'LIMIT', 0, count)

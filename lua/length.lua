@@ -1,8 +1,8 @@
 -- How many messages a queue may have: those that are ready, scheduled or leased count.
 --
 -- Ready, scheduled and leased messages are the records of the queue without its dead and expired ones: three numbers
--- that Redis has, so nothing is kept. But a send names two keys more for that. So queues with a limit have a verb of their own
--- (`send_limited`): `send` does nothing there, says so, and the client remembers it for as long as it runs.
+-- that Redis has, so nothing is kept. But a send names two keys more for that. So queues with a limit have a verb of their
+-- own (`send_limited`): `send` does nothing there, says so, and the client remembers it for as long as it runs.
 --
 -- - Sends, commits, ticks, and an operator's moves and copies ask. A message of the queue comes back whenever it has
 --   to: nacks, lapses, releases, redrives, also those to another queue. A dead letter does not count until it is
@@ -10,9 +10,9 @@
 -- - What is sent together is refused together, before anything is written, and the refusal is not noted as a call that
 --   was done. Known ids are not counted. A commit goes by what its acks remove from the same queue. A session of more than
 --   half a megabyte is refused: it is moved after its commit, and other senders could fill the queue meanwhile.
--- - Of a call of an outbox what there is room for is sent, and that is noted (Register.note_part): its rows are one call since
---   they waited together, and all of them might never fit. The relay makes the call again for what is left; rows of other
---   queues continue.
+-- - Of a call of an outbox what there is room for is sent, and that is noted (Register.note_part): its rows are one call
+--   since they waited together, and all of them might never fit. The relay makes the call again for what is left; rows of
+--   other queues continue.
 
 -- How many more messages a queue may take, and how many it has; nil: it has no limit.
 --   limit: its max_length, as it is set
@@ -30,7 +30,7 @@ function Length.over(q, limit, more)
   return room and more > 0 and more > room and count or nil
 end
 
--- Sends as many items of an outbox's call, from `first` on, as there is room for. Returns how many messages the queue has then.
+-- Sends as many items of an outbox's call, from `first` on, as there is room for. Returns how many messages there are then.
 local function send_part(q, ARGV, first, delay, ttl, opening)
   local room, count = Length.room(q, redis.call('HGET', q.settings, 'max_length'))
   if room <= 0 then
@@ -41,8 +41,8 @@ local function send_part(q, ARGV, first, delay, ttl, opening)
   return count + room
 end
 
--- Adds messages to a queue that may have a `max_length`, as `send` does. Or nothing was sent: also FULL and how many messages
--- the queue has; of an outbox's call, what there was room for was sent.
+-- Adds messages to a queue that may have a `max_length`, as `send` does. Or nothing was sent: also FULL and how many
+-- messages the queue has; of an outbox's call, what there was room for was sent.
 function Verbs.send_limited(q, ARGV)
   local number, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- these as in `send`
   local opening = ARGV[4]
@@ -54,7 +54,7 @@ function Verbs.send_limited(q, ARGV)
   elseif Send.is_past(q, ttl) and not stays then
     return Reply.PAST
   end
-  local first = stays and Register.first_left(ARGV, noted) or 6
+  local first = stays and Register.first_left(ARGV, noted) or Register.ITEMS
   local reply, why, count = Send.add(q, ARGV, first, #ARGV, delay, ttl, opening, true, Length.over)
   if not reply then
     count = count and stays and send_part(q, ARGV, first, delay, ttl, opening) or count

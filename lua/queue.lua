@@ -15,8 +15,8 @@ end
 -- The settings that rare ways need.
 local function set(q)
   local found = redis.call(
-    'HMGET', q.settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited', 'narrowed',
-    'max_in_flight'
+    'HMGET', q.settings, 'redelivery', 'dead_letter', 'outcomes', 'per_key', 'breaker', 'gated', 'rate', 'limited',
+    'narrowed', 'max_in_flight'
   )
   local per_key, breaker, gated = found[4], found[5], found[6]
   return {

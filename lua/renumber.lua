@@ -7,7 +7,8 @@
 -- queue exists, and the setting `gated` makes the scripts of 0.1.0 read the latter. So each that decides by a lane fails:
 -- if the second is a text, claims of messages with a key; if the first is, all else. Clients of 0.1.0 that declare no
 -- settings are refused with a sentence, by the mark of the entry (rq_dlq/policy/entry.py).
-local FENCE = 'The lanes of this queue are numbered by SHA-1. Remove this key only with the queue: it keeps rq_dlq 0.1.0 out.'
+local FENCE = 'The lanes of this queue are numbered by SHA-1. '
+  .. 'Remove this key only with the queue: it keeps rq_dlq 0.1.0 out.'
 
 -- Whether the reply to the read of a key says that it holds a text: the fence is there.
 local function is_fence(reply)

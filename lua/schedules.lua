@@ -5,7 +5,7 @@
 -- EARLY: before the tick; FULL: the queue; or DELETED.
 function Verbs.schedule(q, ARGV)
   local name, known, record = ARGV[1], ARGV[2], ARGV[3] -- known: the record that was read; both empty: no record
-  local at, tick, ttl, opening = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] -- at: when to check it; empty: never
+  local at, tick, ttl, opening = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] -- at: of the check; empty: never
   local act = ARGV[8] -- as in Audit.note_act; empty: a tick
   -- items from ARGV[9]: id, payload
   if not Queue.is_open(q, opening) then

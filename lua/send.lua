@@ -204,9 +204,9 @@ end
 -- done.
 --   delay, ttl: milliseconds from now, 0: none; or, below 0, a time. One in the past is due at once; what expires then does
 --   so at once, unless the caller refuses it (Send.is_past)
---   opening: the client's; empty: any. lanes: nothing is sent, and it returns nil and WRONG_LANE, if a lane is not that of its
---   key or its dependency. over: Length.over, or a function like it, by which nothing is sent, and it returns nil, FULL and how
---   many messages the queue has; nil: its limit does not count. gather: of the messages; nil: they are of none
+--   opening: the client's; empty: any. lanes: nothing is sent, and it returns nil and WRONG_LANE, if a lane is not that of
+--   its key or its dependency. over: Length.over, or a function like it, by which nothing is sent, and it returns nil, FULL
+--   and how many messages the queue has; nil: its limit does not count. gather: of the messages; nil: they are of none
 -- existing: for each id the record that the queue has; the birth of an earlier message whose ack is kept as its outcome; or
 -- true if it was acked within the dedup_window. ended: n → true, where another outcome of an earlier message is kept.
 function Send.add(q, items, first, last, delay, ttl, opening, lanes, over, gather)
@@ -288,11 +288,11 @@ function Verbs.send(q, ARGV)
   if Send.is_past(q, ttl) and not stays then
     return Reply.PAST
   end
-  local first = stays and Register.first_left(ARGV, noted) or 6
+  local first = stays and Register.first_left(ARGV, noted) or Register.ITEMS
   local reply, why, limited = Send.add(q, ARGV, first, #ARGV, delay, ttl, opening, true, is_limited)
   if not reply then
     return limited and Reply.LIMITED or why or Reply.DELETED
   end
   Send.note_done(q, number, reply, stays)
-  return first > 6 and Register.numbered(reply, first) or reply
+  return first > Register.ITEMS and Register.numbered(reply, first) or reply
 end

@@ -132,8 +132,8 @@ local function has_past(share)
   return false
 end
 
--- How many messages a queue has that has no room for what a share sends to it, beside what the share removes by its acks; -1:
--- the share has a list, which is moved later. Otherwise nil.
+-- How many messages a queue has that has no room for what a share sends to it, beside what the share removes by its acks;
+-- -1: the share has a list, which is moved later. Otherwise nil.
 local function over(share, ARGV)
   local there = share.queue
   local limit = redis.call('HGET', there.settings, 'max_length') or ''
@@ -190,8 +190,8 @@ end
 -- acks the rest (I12). Messages that are too large for one call were staged, and are moved afterwards (`move_staged`).
 -- Returns DONE and the messages that were not sent (`send_shares`). Or nothing was done: LOST and the messages that are not
 -- held, the queue's number and the id, in pairs; DELETED: one of the queues; INCOMPLETE: a staged list has outlived its
--- time to live; PAST: messages would have expired; FULL, the number of the queue that is, and how many messages it has, -1: it
--- takes no staged list, since it has a limit; KNOWN and the ids that are known (`known_ids`).
+-- time to live; PAST: messages would have expired; FULL, the number of the queue that is, and how many messages it has, -1:
+-- it takes no staged list, since it has a limit; KNOWN and the ids that are known (`known_ids`).
 function Verbs.commit(q, ARGV, queues)
   local number, grace = ARGV[1], ARGV[2] -- grace: milliseconds until maintenance moves the staged messages
   local strict = ARGV[3] == '1' -- a known id refuses the whole commit

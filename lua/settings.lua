@@ -152,8 +152,8 @@ end
 -- Removes a queue: all its keys, with the progress of queries, except the audit, which is kept for another month. Refused
 -- while the queue is not empty, unless `force` is 1. A list that a job has committed refuses even that, since it may be for
 -- several queues: its messages must be moved first. The ends of children are carried first, and `gathers` goes with them.
--- Returns how many messages were removed; or NOT_EMPTY, how many are ready, scheduled, leased, dead and expired, and how many
--- lists are committed.
+-- Returns how many messages were removed; or NOT_EMPTY, how many are ready, scheduled, leased, dead and expired, and how
+-- many lists are committed.
 -- drains
 -- keys: all
 function Verbs.delete(q, ARGV, KEYS)

@@ -4,7 +4,8 @@
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12); due: when
 -- it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds; name=value: head
 -- (Record.word), rest (Places.put), expires (State.redriven_expiry), untried (State.attempts), passed_on (`pass_on`),
--- uncharged (Judge), again (again.lua), unique (resend.lua), or a field that this version does not have, kept as it is. A field that is missing has its default.
+-- uncharged (Judge), again (again.lua), unique (resend.lua), or a field that this version does not have, kept as it is.
+-- A field that is missing has its default.
 --
 -- The state is the one place for the truth: it says where a message is and which token holds it, and one HSET changes
 -- it. An index can be wrong in one direction only, by a row too many, which a reader detects. A due time beyond 2^42 ms

@@ -40,17 +40,20 @@ local function is_same(there, id, known, record, story, state)
 end
 
 -- Moves a message, or copies it: the same id, the history continued. An id that the other queue already has is left as it
--- is in both, and so is a message for which an operator's move finds no room (Length); it then returns false. If the call is cut off, the message may be in both queues; a repetition completes the
--- move.
+-- is in both, and so is a message for which an operator's move finds no room (Length); it then returns false. If the call
+-- is cut off, the message may be in both queues; a repetition completes the move.
 --   index: where it waits, and `member` its row there; by: the operator; cause: cells of a cause
---   how.copies: copy it; how.asks: whether there is room; how.expires: when it expires if it was dead; nil: never; how.record: as in Redrive.bring_back
+--   how.copies: copy it; how.asks: whether there is room; how.expires: when it expires if it was dead; nil: never;
+--   how.record: as in Redrive.bring_back
 function Transfer.hand_over(q, there, id, state, head, index, member, by, cause, how)
   local record = Record.with_priority(how.record or redis.call('HGET', q.messages, id), head.priority)
   local story = redis.call('HGET', q.history, id)
   local known, set = redis.call('HGET', there.messages, id), q.set -- read now, so that no read separates the changes
   if known and (how.copies or not is_same(there, id, known, record, story, state)) then
     return false
-  elseif not known and how.asks and (Length.room(there, redis.call('HGET', there.settings, 'max_length') or '') or 1) < 1 then
+  end
+  local limit = not known and how.asks and redis.call('HGET', there.settings, 'max_length')
+  if limit and (Length.room(there, limit) or 1) < 1 then
     return false
   end
   local was = { reason = state.reason, deliveries = state.deliveries, due = state.due, more = state.more }

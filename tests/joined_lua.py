@@ -1,6 +1,6 @@
-"""The text that Redis gets, joined of the modules in `lua`; checked by luacheck, its modules by StyLua.
+"""The text that Redis gets, joined of the modules in `lua`; checked by luacheck, and the width of its lines.
 
-python -m tests.joined_lua             run both, where they are installed
+python -m tests.joined_lua             run both, luacheck where it is installed
 python -m tests.joined_lua FILE        write the text there, to read it
 python -m tests.joined_lua --line 812  which line of a module is this line, of an error of Redis
 
@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rq_dlq._scripts.joining import GLOBALS, join
-from tests.checkout import LUA, MODULES, ROOT
+from tests.checkout import MODULES, ROOT
 
 if TYPE_CHECKING:
     from rq_dlq._scripts.verb import Library
 
 FINDING = re.compile(r"^ *\S*/(\w+)\.lua:(\d+):\d+: (.*)", re.MULTILINE)
-NOT_THERE = "{} is not installed{}\n"
-PACKAGES = {"luacheck": " (Debian: lua-check): the Lua is not checked", "stylua": ": nor is its form"}
+NOT_THERE = "luacheck is not installed (Debian: lua-check): the Lua is not checked\n"
+WIDEST = 124  # characters of a line
 
 
 def texts() -> dict[str, str]:
@@ -58,6 +58,16 @@ def assigned_in_functions(modules: Mapping[str, str]) -> list[str]:
     ]
 
 
+def too_wide(modules: Mapping[str, str]) -> list[str]:
+    """The lines with more than WIDEST characters, or blanks at their ends."""
+    return [
+        f"{name}.lua:{n}: {len(line)} characters"
+        for name, text in modules.items()
+        for n, line in enumerate(text.splitlines(), 1)
+        if len(line) > WIDEST or line != line.rstrip()
+    ]
+
+
 def _luacheck(files: Mapping[str, str], *options: str) -> Iterator[tuple[str, int, str]]:
     """The file, the line and the words of each finding."""
     with tempfile.TemporaryDirectory() as folder:
@@ -77,20 +87,15 @@ def checked() -> Iterator[str]:
     if shutil.which("luacheck"):
         yield from found_in_text(library())
         yield from assigned_in_functions(texts())
-    if shutil.which("stylua"):
-        ran = subprocess.run(
-            ["stylua", "--check", str(LUA)], cwd=ROOT, capture_output=True, text=True, check=False
-        )
-        yield from (ran.stdout + ran.stderr).splitlines()
+    yield from too_wide(texts())
 
 
 def main(arguments: list[str]) -> int:
     """The command line."""
     match arguments:
         case []:
-            for program, package in PACKAGES.items():
-                if shutil.which(program) is None:
-                    sys.stdout.write(NOT_THERE.format(program, package))
+            if shutil.which("luacheck") is None:
+                sys.stdout.write(NOT_THERE)
             wrong = [*checked()]
             sys.stdout.write("".join(f"{line}\n" for line in wrong))
             return bool(wrong)

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LINE = re.compile(r"^```sh\n(python3 -m venv .+)\n```$", re.MULTILINE)
 ABSENT = re.compile(
     r"(redis|valkey)-.+|java.*|chrom.+|google-chrome.*|firefox.*|luacheck|prom(tool|etheus)|node(js)?|npm|npx"
-    r"|openssl|ruff|mypy|pyright.*|stylua|lint-imports|python3?|pytest"
+    r"|openssl|ruff|mypy|pyright.*|lint-imports|python3?|pytest"
 )
 """Programs that are not on the PATH; Python is put there."""
 FEW = 2

@@ -16,7 +16,7 @@ from rq_dlq._scripts.joining import MODULES, Part, class_name, join, parts_of
 from tests import joined_lua
 from tests.checkout import LUA
 from tests.conftest import MOVED_CLOCK, Clock
-from tests.joined_lua import found_in_text, texts
+from tests.joined_lua import WIDEST, found_in_text, texts, too_wide
 from tests.model.driver import Driver
 from tests.tables import each_row
 from tests.verbs import VERBS
@@ -103,6 +103,14 @@ def test_a_line_of_the_text_is_one_of_a_module(tmp_path: Path, capsys: pytest.Ca
     assert (
         capsys.readouterr().out == f"claim.lua:{TEXTS['claim'].splitlines().index(lines[number - 2]) + 1}\n"
     )
+
+
+def test_no_line_is_too_wide() -> None:
+    assert too_wide(TEXTS) == []
+    assert too_wide({"claim": f"{'é' * WIDEST}\n{'-' * (WIDEST + 1)}\nend \n"}) == [
+        "claim.lua:2: 125 characters",
+        "claim.lua:3: 4 characters",
+    ]
 
 
 @pytest.mark.needs("luacheck")
