@@ -16,9 +16,23 @@ local SETTLED = Reply.SETTLED
 local UNIQUE = '\1' -- as in resend.lua
 local PLAIN = 75 -- bytes; a state with the field of a redrive (Redrive.bring_back) is longer, most others are not
 
--- Remembers acked ids for the queue's dedup_window: a send under one of them is known (Acks.recall). It removes at most
--- twice as many past ids as it adds (I9), and the key expires when nothing was acked for that time (I13), or with the last
--- of `remember_unique`.
+-- Adds ids to those that stay known: score, member, … The key expires with the last of them, and when nothing was acked for
+-- the dedup_window, `window` (I13).
+local function add(q, rows, window)
+  redis.call('ZADD', q.acked_ids, unpack(rows))
+  local last = redis.call('ZRANGE', q.acked_ids, -1, -1, 'WITHSCORES')[2]
+  redis.call('PEXPIRE', q.acked_ids, Values.digits(math.max(window, last - q.now)))
+end
+
+-- Removes ids that are no longer known, at most twice as many as were acked (I9).
+local function forget_past(q, upto, acked)
+  local over = redis.call('ZRANGEBYSCORE', q.acked_ids, '-inf', upto, 'LIMIT', 0, 2 * acked)
+  if over[1] then
+    redis.call('ZREM', q.acked_ids, unpack(over))
+  end
+end
+
+-- Remembers acked ids for the queue's dedup_window: a send under one of them is known (Acks.recall).
 local function remember(q, ids, dedup_window)
   local window, rows, score = Values.span(dedup_window), {}, Values.digits(q.now)
   if not window then
@@ -27,13 +41,8 @@ local function remember(q, ids, dedup_window)
   for _, id in ipairs(ids) do
     rows[#rows + 1], rows[#rows + 2] = score, id
   end
-  redis.call('ZADD', q.acked_ids, unpack(rows))
-  local last = redis.call('ZRANGE', q.acked_ids, -1, -1, 'WITHSCORES')[2]
-  redis.call('PEXPIRE', q.acked_ids, Values.digits(math.max(window, last - q.now)))
-  local over = redis.call('ZRANGEBYSCORE', q.acked_ids, '-inf', q.now - window, 'LIMIT', 0, 2 * #ids)
-  if #over > 0 then
-    redis.call('ZREM', q.acked_ids, unpack(over))
-  end
+  add(q, rows, window)
+  forget_past(q, q.now - window, #ids)
 end
 
 -- Marks as known those of the ids that were acked within the queue's dedup_window (remember).
@@ -55,20 +64,17 @@ local function remember_unique(q, ids, texts, dedup_window)
     end
   end
   if rows[1] then
-    redis.call('ZADD', q.acked_ids, unpack(rows))
-    local last = redis.call('ZRANGE', q.acked_ids, -1, -1, 'WITHSCORES')[2]
-    redis.call('PEXPIRE', q.acked_ids, Values.digits(math.max(Values.span(dedup_window) or 0, last - q.now)))
+    add(q, rows, Values.span(dedup_window) or 0)
   end
-  local over = not dedup_window and redis.call('ZRANGEBYSCORE', q.acked_ids, '-inf', q.now, 'LIMIT', 0, 2 * #ids) or {}
-  if over[1] then -- otherwise `remember` does it
-    redis.call('ZREM', q.acked_ids, unpack(over))
+  if not dedup_window then -- otherwise `remember` does it
+    forget_past(q, q.now, #ids)
   end
 end
 
 -- Keeps the results of those messages whose results were asked for. Returns whether any message is of a gather, is known
 -- after its ack, or gets one more run: the states of these have that word, too.
 local function keep_results(q, ids, texts, given)
-  local ended, ends, births, seen, at, start, linked
+  local ended, results, births, seen, at, linked
   for n = 1, #ids do
     if texts[n] ~= seen then -- most messages have the same state
       seen, at = texts[n], texts[n]:find(' result=', 1, true)
@@ -76,18 +82,17 @@ local function keep_results(q, ids, texts, given)
     local birth = at and texts[n]:match('^ result=(%d*)', at)
     linked = linked or birth and texts[n]:find(' [agu]%l+=') -- before it or after it
     if birth and birth ~= '0' then -- otherwise no caller asked
-      ended, ends, births = ended or {}, ends or {}, births or {}
-      start = start or 'acked ' .. Values.digits(q.now) .. ' '
+      ended, results, births = ended or {}, results or {}, births or {}
       local last = #ended + 1
       if #birth < 2 then -- version 0.1.0 sent it
         local head = Record.head_of(q, ids[n], texts[n])
         birth = head and Values.digits(head.birth) or '0'
       end
-      ended[last], ends[last], births[last] = ids[n], start .. (given[ids[n]] or ''), birth
+      ended[last], results[last], births[last] = ids[n], given[ids[n]] or '', birth
     end
   end
   if ended then
-    Results.keep(q, ended, ends, births, redis.call('HMGET', q.settings, unpack(Results.SETTINGS)))
+    Results.keep(q, ended, 'acked', results, births)
   end
   return linked
 end

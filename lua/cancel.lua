@@ -97,6 +97,20 @@ local function cancellable(q, id, meant)
   return state, head.birth, head
 end
 
+-- Removes a message that is cancelled, and counts it.
+--   consumer: the one that holds it, as JSON; nil: it waits
+function Cancel.remove(q, id, state, head, consumer)
+  Gathers.note_end(q, id, state.more, 'cancelled')
+  Again.forget(q, id, state.more)
+  Places.drop(q, { id })
+  if not consumer then
+    local row = Order.member_of(id, head, state.due)
+    Places.leave(q, id, redis.call('ZSCORE', q.scheduled, row) and q.scheduled or q.ready, row)
+  end
+  redis.call('HINCRBY', q.counters, 'cancelled', 1)
+  Outcomes.note(q, 'cancelled', id, head, state, 0, { consumer = consumer })
+end
+
 -- The reply of a cancel that was done before, from its note.
 local function noted_before(noted)
   local word, birth, token, holder = noted:match('^%d+ (%S+) (%d+) (%S*) (.*) %d*$')
@@ -125,17 +139,10 @@ function Verbs.cancel(q, ARGV)
   local held = state.mark == '+'
   local token, consumer = held and state.token or '', held and Leases.holder(q, state.token) or ''
   local stays = held and Cancel.keep_call(q, id, token)
-  Gathers.note_end(q, id, state.more, 'cancelled')
-  Again.forget(q, id, state.more)
-  Places.drop(q, { id })
-  if not held then
-    local row = Order.member_of(id, head, state.due)
-    Places.leave(q, id, redis.call('ZSCORE', q.scheduled, row) and q.scheduled or q.ready, row)
-  elseif not stays then
+  Cancel.remove(q, id, state, head, held and consumer or nil)
+  if held and not stays then
     Leases.take_off(q, { [token] = 1 })
   end
-  redis.call('HINCRBY', q.counters, 'cancelled', 1)
-  Outcomes.note(q, 'cancelled', id, head, state, 0, { consumer = held and consumer or nil })
   Audit.note_once(q, act)
   Register.note_done(q, number, 1, table.concat({ CANCELLED, birth, token, consumer, '' }, ' '))
   return { CANCELLED, birth, token, consumer }

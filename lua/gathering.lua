@@ -201,8 +201,8 @@ local function look_at_own(q, gather)
 end
 
 -- Looks at the part of a gather: ends that were not noted are found; if all children have ended, and no more follow, they
--- are carried to the queue of `then`, which is made due with the last part. A repetition changes nothing more. Returns 1 if
--- the part has more to carry now, 0 if not; EARLY: it is not time to look.
+-- are carried to the queue of `then`, which is made due with the last part. A repetition changes nothing more. Returns 1
+-- if the part has more to carry now, 0 if not; EARLY: it is not time to look.
 -- drains
 function Verbs.carry_gather(q, ARGV, there)
   local gather, name, limit, seed = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]) -- name: of this queue
@@ -245,12 +245,7 @@ local function cancel(q, id)
   if not state or state.part ~= 'live' or state.mark == '+' then
     return false
   end
-  Gathers.note_end(q, id, state.more, 'cancelled')
-  Places.drop(q, { id })
-  local row = Order.member_of(id, head, state.due)
-  Places.leave(q, id, redis.call('ZSCORE', q.scheduled, row) and q.scheduled or q.ready, row)
-  redis.call('HINCRBY', q.counters, 'cancelled', 1)
-  Outcomes.note(q, 'cancelled', id, head, state, 0)
+  Cancel.remove(q, id, state, head)
   return true
 end
 

@@ -20,9 +20,7 @@ function Outcomes.note(q, event, id, head, state, delay, detail)
   if asked then
     local word = event == 'undone' and state.part or event
     local cause = detail and detail.error and detail.error:match('^[^\t]*') or ''
-    local rest = Values.digits(q.now) .. ' ' .. state.reason .. '\t' .. cause
-    local set = redis.call('HMGET', q.settings, unpack(Results.SETTINGS))
-    Results.keep(q, { id }, { event ~= 'redriven' and word .. ' ' .. rest }, { birth }, set)
+    Results.keep(q, { id }, word, { event ~= 'redriven' and state.reason .. '\t' .. cause }, { birth })
   end
   if not kept then
     return

@@ -29,7 +29,6 @@
 --   written with the results by one command, so it cannot drift. For half a megabyte of new results, which one call may
 --   write, 2,200 of the smallest have to go: so many go in one call at most, or 32 MB of them where the bound was
 --   lowered. One that does not fit then is not kept.
-Results.SETTINGS = { 'results', 'results_bytes', 'kept' } -- that Results.keep needs; kept: a send looks for outcomes
 local KEPT = 3600000 -- milliseconds for which results are kept if the settings do not set it
 local BYTES = 67108864 -- of all results, if the settings do not set it
 local EXTRA = 200 -- bytes of a row in Redis, in addition to its text and twice its name
@@ -154,37 +153,35 @@ local function make_room(q, over, total, wanted, limit)
   return total, dropped
 end
 
--- What will be kept: for each id the names of its rows, the beginning of its outcome, the row of its birth, and their
--- bytes; then the bytes of all that may fit.
-local function prepared(ids, ends, births, limit)
-  local names, starts, born, sizes, wanted = { TOTAL }, {}, {}, {}, 0
+-- For each id the names of its rows, and their bytes if its outcome is kept; then the bytes of all that may fit.
+--   begin: of each outcome, "word time "; rests, births: as in Results.keep
+local function measured(ids, begin, rests, births, limit)
+  local names, sizes, wanted = { TOTAL }, {}, 0
   for n, id in ipairs(ids) do
     names[2 * n], names[2 * n + 1] = id, id .. BORN
-    starts[n] = ends[n] and ends[n]:match('^%a+ %d+ ')
-    born[n] = ends[n] and starts[n] .. births[n]
-    sizes[n] = ends[n] and 4 * #id + 2 * #BORN + #ends[n] + #born[n] + 2 * EXTRA or 0
+    sizes[n] = rests[n] and 4 * #id + 2 * #BORN + 2 * #begin + #rests[n] + #births[n] + 2 * EXTRA or 0
     wanted = wanted + (sizes[n] <= limit and sizes[n] or 0)
   end
-  return names, starts, born, sizes, wanted
+  return names, sizes, wanted
 end
 
 -- Writes the outcomes that fit; those of the others are dropped. Returns which were kept, by position, false: the write
 -- failed; and how many were dropped.
---   names: as `prepared` has them; total: the bytes of those that are there; known: whether that was written before
-local function write(q, names, ends, born, sizes, total, limit, known)
+--   names, sizes, begin: as `measured` has them; total: the bytes of those that are there; known: whether that was written
+--   before
+local function write(q, names, sizes, begin, rests, births, total, limit, known)
   local rows, cells, last, kept, dropped, now = {}, { TOTAL, LONG }, 0, {}, 0, Values.digits(q.now)
   for n = 1, #sizes do
-    if ends[n] and total + sizes[n] <= limit then
+    if rests[n] and total + sizes[n] <= limit then
       local id, name = names[2 * n], names[2 * n + 1]
       total, kept[n], last = total + sizes[n], true, last + 4
       rows[last - 3], rows[last - 2], rows[last - 1], rows[last] = now, id, now, name
-      cells[last - 1], cells[last], cells[last + 1], cells[last + 2] = id, ends[n], name, born[n]
-    elseif ends[n] then
+      cells[last - 1], cells[last], cells[last + 1], cells[last + 2] = id, begin .. rests[n], name, begin .. births[n]
+    elseif rests[n] then
       dropped = dropped + 1
     end
   end
-  local first = known and 1 or last + 3 -- the first time behind LONG, which Redis replaces
-  cells[first], cells[first + 1] = TOTAL, Values.digits(math.max(0, total))
+  cells[last + 3], cells[last + 4] = TOTAL, Values.digits(math.max(0, total)) -- in the place of LONG
   local written = last == 0 or type(redis.pcall('ZADD', q.result_times, unpack(rows))) == 'number'
   if written and (last > 0 or known) then
     written = type(redis.pcall('HSET', q.results, unpack(cells))) == 'number'
@@ -192,15 +189,29 @@ local function write(q, names, ends, born, sizes, total, limit, known)
   return written and kept, dropped
 end
 
--- Keeps the outcomes of messages, and notifies callers that wait now. A write that fails stops nothing, since the queue
--- keeps running when memory is full: a waiting caller is told that there is no result.
---   ends: for each id "word time rest"; acked: the rest is its result (rq_dlq/core/results/results.py), empty: none was
---   given; otherwise the reason and, after a tab, the cause. false: forget the outcome of the message
+-- Notifies callers that wait now. If the user must not publish, they find the outcome within a second.
+--   kept: as `write` returns it
+local function notify(q, ids, word, rests, births, kept)
+  for n, id in ipairs(ids) do
+    local is_kept = kept and kept[n] -- in the place of the time the birth: version 0.1.0 does not read the time here
+    local notice = is_kept and word .. ' ' .. births[n] .. ' ' .. rests[n] or 'unkept ' .. births[n] .. ' '
+    if rests[n] then
+      redis.pcall('PUBLISH', q.results .. ':' .. id, notice)
+    end
+  end
+end
+
+-- Keeps the outcomes of messages, "word time rest" each, and notifies callers that wait now. A write that fails stops
+-- nothing, since the queue keeps running when memory is full: a waiting caller is told that there is no result.
+--   word: what became of all of them
+--   rests: of `acked` the result (rq_dlq/core/results/results.py), empty: none was given; otherwise the reason and, after a
+--   tab, the cause. false: forget the outcome of the message
 --   births: of their sends, as text; '0': unknown
---   set: the values of Results.SETTINGS
-function Results.keep(q, ids, ends, births, set)
+function Results.keep(q, ids, word, rests, births)
+  local set = redis.call('HMGET', q.settings, 'results', 'results_bytes', 'kept') -- kept: a send looks for outcomes
   local lasts, limit = Values.span(set[1]) or KEPT, tonumber((set[2] or ''):match('^%d+$') or nil) or BYTES
-  local names, starts, born, sizes, wanted = prepared(ids, ends, births, limit)
+  local begin = word .. ' ' .. Values.digits(q.now) .. ' '
+  local names, sizes, wanted = measured(ids, begin, rests, births, limit)
   local before = redis.call('HMGET', q.results, unpack(names))
   local over = redis.call('ZRANGEBYSCORE', q.result_times, '-inf', q.now - lasts, 'LIMIT', 0, 4 * #ids)
   for at = 2, #names do
@@ -213,21 +224,13 @@ function Results.keep(q, ids, ends, births, set)
   if wanted > 0 and not set[3] then
     redis.pcall('HSET', q.settings, 'kept', 1) -- first: from now on sends look for outcomes
   end
-  local kept, dropped = write(q, names, ends, born, sizes, total, limit, before[1])
+  local kept, dropped = write(q, names, sizes, begin, rests, births, total, limit, before[1])
   redis.call('PEXPIRE', q.results, lasts)
   redis.call('PEXPIRE', q.result_times, lasts)
   if made_room + dropped > 0 then
     redis.pcall('HINCRBY', q.counters, 'results_dropped', made_room + dropped)
   end
-  for n, id in ipairs(ids) do
-    if ends[n] then -- if the user must not publish, a waiting caller finds it within a second
-      local is_kept = kept and kept[n] -- in the place of the time the birth: version 0.1.0 does not read the time here
-      local word = is_kept and starts[n]:match('^%a+ ') or 'unkept '
-      redis.pcall(
-        'PUBLISH', q.results .. ':' .. id, word .. births[n] .. ' ' .. (is_kept and ends[n]:sub(#starts[n] + 1) or '')
-      )
-    end
-  end
+  notify(q, ids, word, rests, births, kept)
 end
 
 -- What is told of a send without an outcome: PENDING, UNASKED or UNKNOWN.

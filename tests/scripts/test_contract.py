@@ -57,7 +57,7 @@ BOUNDED = {
     "back", # what a step of a redrive moves: steps.CHANGED
     "tokens",  # of claims: PAGE
     "due", "of_keys",  # steps of Tend.tend
-    "Results.SETTINGS", "unset", "cells",  # the fields of a queue's settings, or of a redrive
+    "unset", "cells",  # the fields of a queue's settings, or of a redrive
     "keys",  # of a queue
 }  # fmt: skip
 
