@@ -148,12 +148,12 @@ function Acks.remove(q, ids, texts, given, most)
       Redrive.count(q, job, 'acked')
     end
   end
-  return closed, over and q.part_ended
+  return closed, over and q.share_ended
 end
 
 -- Acks messages: they are done, and are removed. Returns a verdict for each, or only SETTLED if all have it; for one of
 -- them `acked`, `closed` and the dependency whose breaker they have closed, if any; otherwise `acked` and `gathered` if all
--- children of a gather have ended, whose part the caller carries.
+-- children of a gather have ended, whose share the caller carries.
 -- drains
 function Verbs.ack(q, ARGV)
   local with_results = tonumber(ARGV[1]) -- the number of results that precede the items

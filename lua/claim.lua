@@ -165,8 +165,8 @@ local function wake_next(q, c, patience, alarmed)
   end
 end
 
--- The reply, which also tells that parts of gathers must be carried.
-local function told_of_parts(c)
+-- The reply, which also tells that shares of gathers must be carried.
+local function told_of_shares(c)
   c.reply[2] = Reply.GATHERED .. ' ' .. c.reply[2]
   return c.reply
 end
@@ -176,7 +176,7 @@ end
 -- The delivery count is written here, before a consumer sees the message (I3). Returns now, wait, then id, record, state
 -- and history of each message, or only their number and their bytes. wait: 0 to claim again immediately; NO_EVENT;
 -- SUSPECTS; DELETED; otherwise the milliseconds until the next event. A claim that takes nothing replies 0 unless nothing
--- was ready. GATHERED and a blank before it: the caller carries the parts of gathers whose children have all ended.
+-- was ready. GATHERED and a blank before it: the caller carries the shares of gathers whose children have all ended.
 -- drains
 function Verbs.claim(q, ARGV)
   local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
@@ -214,5 +214,5 @@ function Verbs.claim(q, ARGV)
   if #c.chosen == 0 and c.capacity > 0 and (behind or #c.rows > 0 and part ~= 'live' and thorough == '1') then
     c.reply[2] = 0
   end
-  return c.gathering and told_of_parts(c) or c.reply
+  return c.gathering and told_of_shares(c) or c.reply
 end

@@ -15,7 +15,7 @@ local function waiting(q, id)
   return score and score < Lanes.BLOCKED and state or nil, head, row
 end
 
--- Makes `then` due if its gather is closed and all parts have come.
+-- Makes `then` due if its gather is closed and all shares have come.
 function Gathering.complete(q, id)
   local gather = Gathers.own(id)
   local number, closed = Gathers.number_of(q, gather)
@@ -37,7 +37,7 @@ function Gathering.takes(q, id)
   return number and not closed and waiting(q, id) and number or nil
 end
 
--- Closes the part of a queue. Returns whether all of its children have ended.
+-- Closes the share of a queue. Returns whether all of its children have ended.
 function Gathering.close(q, gather)
   local number = Gathers.number_of(q, gather)
   if not number then
@@ -92,9 +92,9 @@ local function refused(q, there, gather, ARGV, first)
   return numbers[2] and numbers
 end
 
--- The number of the part of a gather, which is made if it is not there; the queue of `then` has its row.
+-- The number of the share of a gather, which is made if it is not there; the queue of `then` has its row.
 --   own: the number of the gather there; name: of this queue
-local function part_of(q, there, gather, own, id, name)
+local function share_of(q, there, gather, own, id, name)
   local number, row = Gathers.number_of(q, gather), Gathers.own(id) .. ' ' .. name
   if number and not redis.call('ZSCORE', there.gathers, row) then -- of an earlier gather whose `then` had this id
     Gathers.forget(q, gather)
@@ -130,14 +130,14 @@ function Verbs.send_children(q, ARGV, there)
   if Send.is_past(q, ttl) then
     return Reply.PAST
   end
-  local part = part_of(q, there, gather, own, id, name)
+  local share = share_of(q, there, gather, own, id, name)
   local reply, is_wrong = Send.add(q, ARGV, 8, #ARGV, delay, ttl, opening, true, nil, gather)
   if not reply then
     return is_wrong and Reply.WRONG_LANE or Reply.DELETED
   end
   local rows = {}
   for at = 8, #ARGV, 2 do
-    rows[at - 7], rows[at - 6] = Gathers.adopted(q, there, gather, part, ARGV[at]), gather .. ' ' .. ARGV[at]
+    rows[at - 7], rows[at - 6] = Gathers.adopted(q, there, gather, share, ARGV[at]), gather .. ' ' .. ARGV[at]
   end
   redis.call('ZADD', q.gathers, unpack(rows))
   Send.note_done(q, number, reply)
@@ -145,7 +145,7 @@ function Verbs.send_children(q, ARGV, there)
 end
 
 -- Closes a gather: no more children follow, and `then` is due when all have ended. Returns the numbers of the queues whose
--- children have all ended, whose parts the caller carries.
+-- children have all ended, whose shares the caller carries.
 -- drains
 function Verbs.close_gather(q, ARGV, queues)
   local id, to = ARGV[1], ARGV[2] -- id: of `then`; to: its queue
@@ -180,7 +180,7 @@ local function move(q, there, number, gather, own, target, limit)
   return #members < limit
 end
 
--- Claims look for parts to carry while the settings say that there are any.
+-- Claims look for shares to carry while the settings say that there are any.
 local function calm(q)
   if redis.call('ZCOUNT', q.gathers, 0, 0) == 0 then
     redis.call('HDEL', q.settings, 'gathering')
@@ -200,9 +200,9 @@ local function look_at_own(q, gather)
   return 0
 end
 
--- Looks at the part of a gather: ends that were not noted are found; if all children have ended, and no more follow, they
--- are carried to the queue of `then`, which is made due with the last part. A repetition changes nothing more. Returns 1
--- if the part has more to carry now, 0 if not; EARLY: it is not time to look.
+-- Looks at the share of a gather: ends that were not noted are found; if all children have ended, and no more follow, they
+-- are carried to the queue of `then`, which is made due with the last share. A repetition changes nothing more. Returns 1
+-- if the share has more to carry now, 0 if not; EARLY: it is not time to look.
 -- drains
 function Verbs.carry_gather(q, ARGV, there)
   local gather, name, limit, seed = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]) -- name: of this queue
@@ -249,7 +249,7 @@ local function cancel(q, id)
   return true
 end
 
--- Cancels the children of a gather in this queue that wait, or its `then`, if that waits for them. The part takes no more
+-- Cancels the children of a gather in this queue that wait, or its `then`, if that waits for them. The share takes no more
 -- children. Returns how many messages were cancelled, and how many that it looked at were left, since they are leased.
 -- drains
 function Verbs.cancel_gather(q, ARGV)

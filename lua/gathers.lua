@@ -1,19 +1,19 @@
 -- Gathers: when a number of messages have ended, its children, another message becomes due, `then`. Each queue with
--- children has a part of the gather, and is asked by the state of a child, the queue of `then` by the state of that:
+-- children has a share of the gather, and is asked by the state of a child, the queue of `then` by the state of that:
 --   gather=ID/QUEUE: a child; ID is the message `then`, as Gathers.named has it, QUEUE the queue of that. gather=then: that
 --   message
 -- `gathers` has, in the bands of the scores that this module names:
 --   gather → its number; a half-open interval of one is the gather's. And 15/16: it is closed
 --   gather, a blank, id → number + 1/16: the child has not ended; otherwise the place of its end in ENDS, + 1, in
 --   sixteenths; and 1/32 if its result was asked for
---   '@', gather → when to look at the part next (Verbs.carry_gather); 0: all of its children have ended
+--   '@', gather → when to look at the share next (Verbs.carry_gather); 0: all of its children have ended
 -- and of each gather whose `then` is in the queue, under '#' and ID in place of ID/QUEUE, the same; its children are
---   gather, a blank, queue → the part of this queue has not come yet
---   gather, a blank, queue, a blank, id → a child of a part that has come
+--   gather, a blank, queue → the share of this queue has not come yet
+--   gather, a blank, queue, a blank, id → a child of a share that has come
 --   '+', gather → WAITING + when it was opened, until `then` is made due
 Gathers.OPEN, Gathers.ASKED, Gathers.CLOSED = 1 / 16, 1 / 32, 15 / 16
 Gathers.THEN, Gathers.WAITING = 'then', 2 ^ 42
-Gathers.LOOK = 10000 -- milliseconds between two looks at a part with open children
+Gathers.LOOK = 10000 -- milliseconds between two looks at a share with open children
 local ENDS = { 'acked', 'dead', 'expired', 'purged', 'cancelled', 'moved', 'discarded', 'gone' } -- the last: nothing tells
 local REMOVED = { acked = true, purged = true, cancelled = true, moved = true, discarded = true }
 local FIRST = 2 ^ 43 -- less than the first number
@@ -53,7 +53,7 @@ function Gathers.of(more)
   return more ~= '' and more:match(' gather=(%S+)') or nil
 end
 
--- The number of a gather, or of the part of a queue, and whether it is closed; nil: it is not there.
+-- The number of a gather, or of the share of a queue, and whether it is closed; nil: it is not there.
 function Gathers.number_of(q, gather)
   local score = tonumber(redis.call('ZSCORE', q.gathers, gather) or nil)
   if score then
@@ -66,7 +66,7 @@ function Gathers.new_number(q)
   return math.floor(math.max(FIRST, tonumber(redis.call('ZRANGE', q.gathers, -1, -1, 'WITHSCORES')[2]) or 0)) + 1
 end
 
--- How many children of a gather have not ended, or how many of its parts have not come.
+-- How many children of a gather have not ended, or how many of its shares have not come.
 function Gathers.count_open(q, number)
   return redis.call('ZCOUNT', q.gathers, number + Gathers.OPEN, number + Gathers.OPEN + Gathers.ASKED)
 end
@@ -88,7 +88,7 @@ local function is_asked(score)
   return score * 16 % 1 > 0
 end
 
--- Notes that all children of a closed part have ended: the next claim, or maintenance, carries it to the queue of `then`.
+-- Notes that all children of a closed share have ended: the next claim, or maintenance, carries it to the queue of `then`.
 -- Returns whether that is so.
 function Gathers.settle(q, gather, number)
   if Gathers.count_open(q, number) > 0 then
@@ -96,12 +96,12 @@ function Gathers.settle(q, gather, number)
   end
   redis.pcall('ZADD', q.gathers, 0, '@' .. gather)
   redis.pcall('HSET', q.settings, 'gathering', 1)
-  q.part_ended = true
+  q.share_ended = true
   Queue.wake(q)
   return true
 end
 
--- Removes a gather, or a part, with all of its rows; the row that leads to it last.
+-- Removes a gather, or a share, with all of its rows; the row that leads to it last.
 function Gathers.forget(q, gather)
   local number = Gathers.number_of(q, gather)
   while number do
@@ -123,7 +123,7 @@ function Gathers.forget_all(q, gathers)
   end
 end
 
--- Has all parts, and the gathers of the queue, looked at next: their messages go with the queue. Returns whether any are.
+-- Has all shares, and the gathers of the queue, looked at next: their messages go with the queue. Returns whether any are.
 function Gathers.leave(q)
   local rows = redis.call('ZRANGEBYSCORE', q.gathers, 0, '(' .. Values.digits(Gathers.WAITING))
   for _, row in ipairs(rows) do
@@ -137,7 +137,7 @@ function Gathers.leave(q)
   return rows[1] ~= nil
 end
 
--- Notes ends of children of one gather. If all children of the part have ended, the ends stand. A write that fails stops
+-- Notes ends of children of one gather. If all children of the share have ended, the ends stand. A write that fails stops
 -- nothing, since a full server must be drained: the end is found later (Gathers.find_ends).
 local function note(q, gather, ids, word)
   local number, closed = Gathers.number_of(q, gather)

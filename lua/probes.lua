@@ -1,6 +1,6 @@
 -- Probes: some messages of a dependency that is down get a pass, to test it.
 --
--- Probes rotate over the first twenty positions: if the first were tried each time, a bad message at the head would
+-- Probes rotate over the first twenty positions: if the first were tried each time, a bad message at the front would
 -- keep the breaker open forever. A pass is a member of `seats`, like a seat: a probe that is lost lapses, and gives its
 -- pass back.
 local SPARE = 20 -- more rows that are read, in place of those that get no pass (I9)
@@ -21,7 +21,7 @@ end
 -- Makes messages ready with a pass, in the order in which a call that is cut off leaves no pass without an end; and removes
 -- their rows from the lane, with those that do not belong there.
 --   rows, ids: of those that get one; left: the other rows to remove
-local function let_through(q, number, rows, ids, left)
+local function write_passes(q, number, rows, ids, left)
   local ends, passes, came = {}, {}, {}
   local at, name = Values.digits(q.now + q.breaker.longest), Values.digits(number)
   for n, row in ipairs(rows) do
@@ -70,7 +70,7 @@ function Probes.give_passes(q, number, count, rows)
     end
     seen[row] = true
   end
-  let_through(q, number, through, names, left)
+  write_passes(q, number, through, names, left)
   return #through
 end
 

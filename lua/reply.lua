@@ -31,7 +31,7 @@ Reply.CALLS_RUN = 'calls_run' -- calls run whose messages were cancelled
 -- In place of the time that a client waits before it claims again:
 Reply.NO_EVENT = 'no_event' -- no event is expected that it must look after
 Reply.SUSPECTS = 'suspects' -- only suspects are ready, and it must not take them
-Reply.GATHERED = 'gathered' -- before these, or a time, or after `acked`: parts of gathers must be carried
+Reply.GATHERED = 'gathered' -- before these, or a time, or after `acked`: shares of gathers must be carried
 
 -- Of a message that a caller settles.
 Reply.SETTLED = 'settled'

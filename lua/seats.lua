@@ -19,7 +19,7 @@
 --   lane does not jump ahead. Many come in one millisecond; with `fair` each stands 1/128 ms behind the last, or ties
 --   would go to the oldest lane (37 % apart instead of 8 %).
 -- - The verbs on chosen messages read blocked ones first, and change ready ones first. A message that is removed admits
---   the next one of its key, which a later reading of `scheduled` would miss. But the head of a key has to be the first
+--   the next one of its key, which a later reading of `scheduled` would miss. But the first of a key has to be the first
 --   to die or to move: a redrive follows the order of the deaths, and where a key moves to, a consumer may wait. So
 --   they choose all before the first is changed, and a message that was admitted meanwhile is still changed
 --   (Choice.each). A whole purge begins with blocked messages, since order does not matter to it.

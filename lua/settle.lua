@@ -44,7 +44,7 @@ function Settle.held(q, ARGV, first, act)
 end
 
 -- Tells with the first of these outcomes that ends a message that all children of a gather have ended.
-local function tell_of_part(verdicts)
+local function tell_of_share(verdicts)
   for n, verdict in ipairs(verdicts) do
     if verdict == Reply.DEAD or verdict == Reply.EXPIRED or verdict == Reply.DISCARDED then
       verdicts[n] = verdict .. '  ' .. Reply.GATHERED .. ' '
@@ -72,8 +72,8 @@ local function settle(q, ARGV, first, act, finish)
     finish(q)
   end
   Leases.take_off(q, counts)
-  if q.part_ended then
-    tell_of_part(verdicts)
+  if q.share_ended then
+    tell_of_share(verdicts)
   end
   for n = 1, #verdicts do
     if verdicts[n] ~= SETTLED then

@@ -123,7 +123,7 @@ _GATHER: Final = re.compile(rb" gather=(\S+)")  # lua/gathers.lua
 
 
 def gather_of(text: bytes) -> str | None:
-    """The gather of a message: `THEN`, or of a child the name of its part (core/gathers/calls.py)."""
+    """The gather of a message: `THEN`, or of a child the name of its share (core/gathers/calls.py)."""
     found = _GATHER.search(text)
     return found[1].decode() if found else None
 

@@ -1,6 +1,6 @@
 """A gather of two children: every end of each, in every order, with each call repeated as after a lost reply.
 
-A model in plain Python says which children have ended and how, which parts have been carried, and whether
+A model in plain Python says which children have ended and how, which shares have been carried, and whether
 `then` is due. Each world that is reached is compared with it, and every act is tried in it.
 """
 
@@ -40,7 +40,7 @@ class Model:
         queue: of each child.
         place: of each child; empty: it was removed.
         ends: of each child; None: it has none.
-        carried: the queues whose parts have come.
+        carried: the queues whose shares have come.
     """
 
     queue: Mapping[str, str]
@@ -66,7 +66,7 @@ class Model:
         return replace(changed, ends={**self.ends, child: end})
 
     def carry(self, queue: str) -> Model:
-        """After a look at a part."""
+        """After a look at a share."""
         return replace(self, carried=self.carried | {queue}) if self.ended(queue) else self
 
 
@@ -267,13 +267,13 @@ def check(bench: Bench, model: Model, how: str) -> None:
     assert there == expected, f"{how}: the rows at `then`: {there}, not {expected}"
     for name in {*model.queue.values()}:
         queue, gather = bench.queues[name], f"{G}/then"
-        part = queue.run(calls.number_of(queue.keys, gather))
+        share = queue.run(calls.number_of(queue.keys, gather))
         if name in model.carried:
-            assert part is None, f"{how}: the part of {name} is still there"
+            assert share is None, f"{how}: the share of {name} is still there"
             continue
-        rows = {row.name: row.end for row in queue.run(calls.rows(queue.keys, gather, part or 0))}
+        rows = {row.name: row.end for row in queue.run(calls.rows(queue.keys, gather, share or 0))}
         assert rows == {c: e for c, e in model.ends.items() if model.queue[c] == name}, f"{how}: {rows}"
-        assert bool((part or 0) % 1) == model.closed, f"{how}: closed, or not"
+        assert bool((share or 0) % 1) == model.closed, f"{how}: closed, or not"
         assert (queue.run(calls.ended(queue.keys)) == [gather]) == model.ended(name), f"{how}: to be carried"
     places = {
         place: [one.id for one in target.browse(cast("Any", place))] for place in ("ready", "scheduled")

@@ -117,7 +117,7 @@ class World:
         return moved
 
     def carry(self, queue: Driver) -> int:
-        """Look at the parts of gathers for which it is time; how many."""
+        """Look at the shares of gathers for which it is time; how many."""
         looked = 0
         for gather in queue.run(gather_calls.due(queue.keys)):
             target = (self.queue, self.other)[gather.endswith("/to")].keys

@@ -33,7 +33,7 @@ class Claimed(NamedTuple):  # a tuple is made faster than a frozen dataclass
             happened to the messages.
         rows: the messages, except for such a claim.
         size: about how many bytes they have, for such a claim.
-        gathered: parts of gathers must be carried to other queues.
+        gathered: shares of gathers must be carried to other queues.
     """
 
     now: int
@@ -107,7 +107,7 @@ def _read_claim(reply: Any) -> Claimed:
 
 
 def _wait_of(text: Any) -> tuple[int | Word, bool]:
-    """A wait that is no number: when to claim again, and whether parts of gathers must be carried."""
+    """A wait that is no number: when to claim again, and whether shares of gathers must be carried."""
     word, blank, rest = text.partition(b" ")
     if blank:
         _BEFORE[word]

@@ -13,19 +13,19 @@ A gather is the ends of some messages, its children, and one message, `then`, th
   learns of the gather from the states. A key costs each call that declares it some instructions, an ack about
   1 %: so there is one, not three.
 - *Two calls.* An ack declares the keys of its own queue, and its user may have no right to others. So it
-  notes the end, and another call carries the part. It needs no reply that must not be lost: the row with the
-  score 0 stays until the part has come. The reply of the ack only makes it soon; claims are told by a setting
-  that they read anyway.
+  notes the end, and another call carries the share. It needs no reply that must not be lost: the row with the
+  score 0 stays until the share has come. The reply of the ack only makes it soon; claims are told by a
+  setting that they read anyway.
 - *The rows move to the queue of `then`*, so they are there as long as `then` is, also when it is a dead
   letter for a month, and go with it. The results stay in the queues of the children, with their bounds.
-- *When the ends stand*: a redriven child is open again until its queue's part is complete, since from then on
-  the part may be carried at any moment.
+- *When the ends stand*: a redriven child is open again until its queue's share is complete, since from then
+  on the share may be carried at any moment.
 - *A known message becomes a child*, in whatever state it is, so a program that repeats its block under the
   same ids waits for the same messages. One of another gather is refused: an end would have to be told to
   both.
 - *Programs of 0.1.0 are not kept out.* With keys and breakers they are, since they would break an order
   unseen. Here they end a child without a note, which shows from the outside: an open row without its message.
-  They keep the outcome of each child, since its state has the word `result`, so the look at a part finds the
+  They keep the outcome of each child, since its state has the word `result`, so the look at a share finds the
   end, within ten seconds. To keep them out, each send of a child would have to write an entry into the map of
   policies. What is lost is an end without an outcome, such as where results were dropped: `gone`.
 - *`delivery.gathered` reads when it is asked*, so a claim costs nothing more. In asyncio the property is

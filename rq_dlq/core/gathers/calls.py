@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CARRIED: Final = 250  # rows that one call moves, or looks at
 _DIVIDES: Final = re.compile(r"[%/ #@]")
 _DUE: Final = 1 << 42  # above all times; then come gathers by their openings (lua/gathers.lua)
-_AT_ONCE: Final = 20  # parts that are looked at together
+_AT_ONCE: Final = 20  # shares that are looked at together
 _PARTS: Final = 16  # of one, in the scores of rows
 ENDS: Final = ("acked", "dead", "expired", "purged", "cancelled", "moved", "discarded", "gone")
 """How children end, in the order of their scores (lua/gathers.lua)."""
@@ -47,7 +47,7 @@ class CancelledGather(NamedTuple):
 
 
 class GatherRow(NamedTuple):
-    """A child of a gather, or a part of it that has not come yet.
+    """A child of a gather, or a share of it that has not come yet.
 
     Attributes:
         name: without the gather: the id of the child; in the queue of `then` after its queue and a blank.
@@ -65,7 +65,7 @@ def own(message_id: str) -> str:
     return "#" + _DIVIDES.sub(lambda mark: f"%{ord(mark[0]):02X}", message_id)
 
 
-def part(message_id: str, family: str) -> str:
+def share(message_id: str, family: str) -> str:
     """The name of a gather in the queues of its children, and in their states.
 
     Args:
@@ -145,7 +145,7 @@ def close_gather(keys: QueueKeys, queues: Sequence[QueueKeys], *, id: str) -> Ca
 def carry_gather(
     keys: QueueKeys, target: QueueKeys, gather: str, *, limit: int = CARRIED, seed: float
 ) -> Call[bool | None]:
-    """Look at a part of a gather, and carry it to the queue of `then` if all of its children have ended.
+    """Look at a share of a gather, and carry it to the queue of `then` if all of its children have ended.
 
     Reads as whether there is more to carry now; None: it is not time to look.
     """
@@ -177,20 +177,20 @@ def cancel_gather(
 
 
 def due(keys: QueueKeys) -> Command[list[str]]:
-    """The parts to look at next, the first ones first; only the Lua knows whether it is time."""
+    """The shares to look at next, the first ones first; only the Lua knows whether it is time."""
     return _first(keys, b"(%d" % _DUE)
 
 
 def ended(keys: QueueKeys) -> Command[list[str]]:
-    """The parts whose children have all ended."""
+    """The shares whose children have all ended."""
     return _first(keys, b"0")
 
 
 def _first(keys: QueueKeys, last: bytes) -> Command[list[str]]:
-    return Command((b"ZRANGEBYSCORE", keys["gathers"], b"0", last, b"LIMIT", 0, _AT_ONCE), _read_parts)
+    return Command((b"ZRANGEBYSCORE", keys["gathers"], b"0", last, b"LIMIT", 0, _AT_ONCE), _read_shares)
 
 
-def _read_parts(reply: Any) -> list[str]:
+def _read_shares(reply: Any) -> list[str]:
     return [member.decode().removeprefix("@") for member in reply]
 
 
@@ -211,7 +211,7 @@ def number_of(keys: QueueKeys, gather: str) -> Command[float | None]:
 
 
 def rows(keys: QueueKeys, gather: str, number: float) -> Command[list[GatherRow]]:
-    """The rows of a gather, or of a part; those that have not ended, or not come, first."""
+    """The rows of a gather, or of a share; those that have not ended, or not come, first."""
 
     def read(reply: Any) -> list[GatherRow]:
         return [_row(member[len(gather) + 1 :], score) for member, score in _scored(reply)]

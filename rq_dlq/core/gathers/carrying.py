@@ -1,4 +1,4 @@
-"""The parts of gathers whose children have all ended are carried to the queues of their `then`."""
+"""The shares of gathers whose children have all ended are carried to the queues of their `then`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
 
 logger = logging.getLogger("rq_dlq")
-AGAIN = 1_000  # milliseconds until a process that may not carry parts tries again
+AGAIN = 1_000  # milliseconds until a process that may not carry shares tries again
 
 
 def carry(keys: QueueKeys, gather: str) -> Steps[bool]:
-    """Look at a part, and carry all of it; whether it was time to look."""
+    """Look at a share, and carry all of it; whether it was time to look."""
     _, family = calls.then_of(gather)
     target = replace(keys, family=family) if family else keys
     more: bool | None = True
@@ -31,10 +31,10 @@ def carry(keys: QueueKeys, gather: str) -> Steps[bool]:
 
 
 def look(keys: QueueKeys, limit: int) -> Steps[int]:
-    """Look at the parts of a queue for which it is time, a few at a time; how many."""
+    """Look at the shares of a queue for which it is time, a few at a time; how many."""
     looked = 0
-    while looked < limit and (parts := (yield calls.due(keys))):
-        for gather in parts:
+    while looked < limit and (shares := (yield calls.due(keys))):
+        for gather in shares:
             if not (yield from carry(keys, gather)):
                 return looked
             looked += 1
@@ -42,12 +42,12 @@ def look(keys: QueueKeys, limit: int) -> Steps[int]:
 
 
 def carry_ended(queue: QueueState[Any], now: int | None) -> Steps[None]:
-    """Carry the parts whose children have all ended, as a claim or a settlement has told; it raises no error.
+    """Carry the shares whose children have all ended, as a claim or a settlement told; it raises no error.
 
     Args:
-        now: of a claim: the server's clock. Claims are told as long as a part is there, so a process that may
-            not write to the queue of a `then` leaves it to others for a while. None: of a settlement, which
-            is told once of a part, and always tries.
+        now: of a claim: the server's clock. Claims are told as long as a share is there, so a process that
+            may not write to the queue of a `then` leaves it to others for a while. None: of a settlement,
+            which is told once of a share, and always tries.
     """
     if now is not None and now < queue.carries_at:
         return
@@ -58,7 +58,7 @@ def carry_ended(queue: QueueState[Any], now: int | None) -> Steps[None]:
 
 
 def carry_left(queue: QueueState[Any]) -> Steps[None]:
-    """Carry the parts of a queue that was deleted; if that fails, `then` is due at the end of `within`."""
+    """Carry the shares of a queue that was deleted; if that fails, `then` is due at the end of `within`."""
     yield from _left_to_others(queue, _carry_all(queue.keys))
 
 
@@ -69,7 +69,7 @@ def _carry_all(keys: QueueKeys) -> Steps[None]:
 
 
 def carry_soon(queue: QueueName, gather: str) -> Steps[None]:
-    """Carry a part whose children have all ended; if that fails, claims and maintenance do it later."""
+    """Carry a share whose children have all ended; if that fails, claims and maintenance do it later."""
     yield from _left_to_others(queue, carry(queue.keys, gather))
 
 

@@ -61,7 +61,7 @@ class Gathering:
     @property
     def name(self) -> str:
         """The name of the gather in the queues of its children."""
-        return calls.part(self.id, self.then.queue.keys.family)
+        return calls.share(self.id, self.then.queue.keys.family)
 
 
 def gather_of(then: Link, within: Duration | None) -> Gathering:

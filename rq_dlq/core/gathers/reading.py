@@ -85,7 +85,7 @@ def _with_value(queue: QueueName, child: GatheredChild, end: Found) -> GatheredC
 
 
 def _read(keys: QueueKeys, message_id: str) -> Steps[tuple[float | None, list[Child]]]:
-    """The number of a gather, and its children; of parts that have not come, as their queues have them."""
+    """The number of a gather, and its children; of shares that have not come, as their queues have them."""
     gather = calls.own(message_id)
     number: float | None = yield calls.number_of(keys, gather)
     if number is None:
@@ -96,11 +96,11 @@ def _read(keys: QueueKeys, message_id: str) -> Steps[tuple[float | None, list[Ch
         if blank:
             children.append(Child(family, child, row.end, row.asked))
         else:
-            children += yield from _part(replace(keys, family=family), calls.part(message_id, keys.family))
+            children += yield from _share(replace(keys, family=family), calls.share(message_id, keys.family))
     return number, children
 
 
-def _part(keys: QueueKeys, gather: str) -> Steps[list[Child]]:
+def _share(keys: QueueKeys, gather: str) -> Steps[list[Child]]:
     number: float | None = yield calls.number_of(keys, gather)
     if number is None:
         return []

@@ -84,7 +84,7 @@ class QueueState(QueueName, Generic[T]):
         tended: a worker extends the leases of claimed messages, so no extension may make one end sooner.
         masks: conditions on its messages, and counts by a header, see the text that these leave visible;
             None: all of it.
-        carries_at: by the server's clock, when its claims carry parts of gathers again: they may not now.
+        carries_at: by the server's clock, when its claims carry shares of gathers again: they may not now.
     """
 
     codec: Codec[T]

@@ -624,7 +624,7 @@ async def test_a_reply_is_lost(verb: str, broker: Any) -> None:
 
 
 async def test_a_carrying_that_failed_stops_no_later_one(broker: Any) -> None:
-    """Each settlement that is told of a part carries it, without a claim or maintenance."""
+    """Each settlement that is told of a share carries it, without a claim or maintenance."""
     render, reports = broker.queue("render"), broker.queue("reports")
     for then in ("first", "second"):
         async with broker.gather(then=(reports, then)) as gather:

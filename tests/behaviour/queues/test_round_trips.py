@@ -156,7 +156,7 @@ async def test_a_verb_of_operators(name: str, broker: Any) -> None:
 
 @each_row_afresh("force", [False, True])
 async def test_a_delete(force: bool, broker: Any) -> None:
-    """Between the removal of the keys and that of the name, parts of gathers are carried."""
+    """Between the removal of the keys and that of the name, shares of gathers are carried."""
     for _ in ("loads the scripts", "is counted"):
         queue = broker.queue("gone")
         await queue.send("x")
