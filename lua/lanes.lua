@@ -203,7 +203,7 @@ end
 -- The first messages of a lane that are blocked, or parked: their rows in `scheduled`. Failed probes are the last.
 function Lanes.blocked_rows(q, number, count)
   local score = Values.digits(Lanes.BLOCKED + number)
-  return redis.call('ZRANGEBYSCORE', q.scheduled, score, score .. Lanes.TRIED, 'LIMIT', 0, count)
+  return redis.call('ZRANGEBYSCORE', q.scheduled, score, score .. Lanes.TRIED, 'LIMIT', '0', Values.count(count))
 end
 
 -- How many messages of a lane are blocked, or parked.

@@ -95,10 +95,11 @@ end
 -- Returns when. Until then no message of these lanes is admitted, so if lanes take turns, seats are only given back.
 function Rates.take_slots(q, ids)
   local next_at, taken, given = q.now + q.rule.interval, {}, {}
+  local score = string.format('%.17g', next_at) -- Redis would print it for each
   for n, seat in ipairs(redis.call('ZMSCORE', q.seats, unpack(ids))) do
     if seat then
       local lane = Values.digits(math.floor(tonumber(seat)))
-      taken[#taken + 1], taken[#taken + 2] = next_at, lane
+      taken[#taken + 1], taken[#taken + 2] = score, lane
       given[#given + 1], given[#given + 2] = lane, ids[n]
     end
   end
@@ -126,7 +127,7 @@ function Rates.admit_due(q, count)
     lanes[#lanes + 1] = tonumber(name) -- nil: no lane, a call was cut off (Lanes.add)
   end
   if q.rule.interval then
-    Seats.admit(q, lanes)
+    Seats.admit(q, lanes, nil, true)
   end
   redis.call('ZREM', q.slots, unpack(names)) -- last: by these the next claim finds what a cut-off call left
 end

@@ -28,14 +28,14 @@ local STEP = 2 ^ -7 -- milliseconds between two messages that are admitted; a sc
 -- How many messages of a lane may be admitted: as many as seats are free; if keys have a rate, one when its slot is over,
 -- unless one that was admitted so is still ready; below 0: so many have a seat too many. And the score of the seat that it
 -- takes.
---   has_slot: its slot is over (Rates.with_slot); nil: unknown
-function Seats.free_seats(q, lane, has_slot)
+--   is_slot_over: of the lane (Rates.with_slot); nil: unknown
+function Seats.free_seats(q, lane, is_slot_over)
   local score = Values.digits(lane)
   local by_rate = q.rule.interval and score .. Lanes.BY_RATE
   local held = redis.call('ZCOUNT', q.seats, score, score .. Lanes.BY_RATE)
   local free = Lanes.limit_of(q, lane) - held
   if by_rate and free > 0 then
-    local is_slot_over = has_slot or not Rates.slot_of(q, lane)
+    is_slot_over = is_slot_over or not Rates.slot_of(q, lane)
     free = is_slot_over and (held == 0 or redis.call('ZCOUNT', q.seats, by_rate, by_rate) == 0) and 1 or 0
   end
   return free, by_rate or score
@@ -59,7 +59,7 @@ function Seats.enter(q, id, row, lane, full)
   local has_room = not (full and full[lane] or Lanes.is_closed(q, lane))
   if has_room then
     local score = Values.digits(Lanes.BLOCKED + lane)
-    local first = redis.call('ZRANGEBYSCORE', q.scheduled, score, score, 'LIMIT', 0, 1)[1]
+    local first = redis.call('ZRANGEBYSCORE', q.scheduled, score, score, 'LIMIT', '0', '1')[1]
     -- If keys have a rate, the first may wait beyond its slot, and leave: Rates.admit_due then admits the next.
     has_room = (not first or first == row and not q.rule.interval) and Seats.free_seats(q, lane) > 0
   end
@@ -128,25 +128,24 @@ local function next_score(q, first)
   return string.format('%.17g', band + after + STEP)
 end
 
--- The first rows of these lanes, their ids, their lanes, and the scores of the seats that they get.
+-- The first rows of these lanes, whose slots are over, their ids, their lanes, and the scores of the seats that they get.
 local function first_rows(q, lanes, room)
   local rows, ids, lane_of, seat_of, count = {}, {}, {}, {}, 0
   local gates = q.set.gated or next(q.lanes_read)
-  local has_slot = q.rule.interval and not room
-  lanes = has_slot and Rates.with_slot(q, lanes) or lanes
+  local nobody = q.rule.interval and redis.call('ZCARD', q.seats) == 0 -- has a seat: then those of a lane need no count
   for n = 1, #lanes do
     local lane = lanes[n]
     local free, seat
     if gates and Lanes.is_gated(q, lane) then
       free = 0
-    elseif room then
-      free, seat = room[lane], Seats.seat_in(q, lane)
+    elseif room or nobody then
+      free, seat = room and room[lane] or 1, Seats.seat_in(q, lane)
     else
-      free, seat = Seats.free_seats(q, lane, has_slot)
+      free, seat = Seats.free_seats(q, lane, true)
     end
     free = math.min(free, Bounds.ROWS - count)
     if free > 0 then
-      local found = Lanes.blocked_rows(q, lane, Values.digits(free))
+      local found = Lanes.blocked_rows(q, lane, free)
       for at = 1, #found do
         count = count + 1
         rows[count], ids[count], lane_of[count], seat_of[count] = found[at], Order.id_of(found[at]), lane, seat
@@ -204,8 +203,10 @@ function Seats.due_first(q, leaving)
 end
 
 -- Admits the first messages of lanes, once those that are due by now are in `ready` or their lanes.
-function Seats.admit(q, lanes, room)
+--   have_slots: the slots of all are over; nil: unknown
+function Seats.admit(q, lanes, room, have_slots)
   Seats.due_first(q)
+  lanes = q.rule.interval and not (room or have_slots) and Rates.with_slot(q, lanes) or lanes
   admit_first(q, lanes, room)
 end
 

@@ -129,7 +129,7 @@ function Upkeep.promote_due(q, limit, leaving)
   q.moved = (q.moved or 0) + #rows / 2
   local moved, members, blocked, full, leaves = {}, {}, {}, {}, {}
   local per_key = #rows > 0 and q.set.per_key
-  for _, id in ipairs(leaving or {}) do
+  for _, id in ipairs(#rows > 0 and leaving or {}) do
     leaves[id] = true
   end
   for i = 1, #rows, 2 do

@@ -17,7 +17,7 @@ end
 -- How many messages, as an argument of a command. Most calls are about one, and Redis takes half as long to print a number
 -- as for the command.
 function Values.count(number)
-  return number == 1 and '1' or number
+  return number == 1 and '1' or Values.digits(number)
 end
 
 -- A whole number in `width` bytes, at most seven. Each step is spelled out, since a loop costs as much as a command.
