@@ -79,8 +79,12 @@ local function keep_results(q, ids, texts, given)
     if texts[n] ~= seen then -- most messages have the same state
       seen, at = texts[n], texts[n]:find(' result=', 1, true)
     end
-    local birth = at and texts[n]:match('^ result=(%d*)', at)
-    linked = linked or birth and texts[n]:find(' [agu]%l+=') -- before it or after it
+    local birth, more
+    if at then
+      birth, more = texts[n]:match('^ result=(%d*)(.*)$', at)
+      local is_alone = more == '' and texts[n]:find('=', 1, true) == at + 7 -- as of most: there is no other field
+      linked = linked or not is_alone and texts[n]:find(' [agu]%l+=') -- before it or after it
+    end
     if birth and birth ~= '0' then -- otherwise no caller asked
       ended, results, births = ended or {}, results or {}, births or {}
       local last = #ended + 1

@@ -105,9 +105,7 @@ end
 function Gathers.forget(q, gather)
   local number = Gathers.number_of(q, gather)
   while number do
-    local rows = redis.call(
-      'ZRANGEBYSCORE', q.gathers, number + Gathers.OPEN, number + LAST, 'LIMIT', 0, TOGETHER
-    )
+    local rows = redis.call('ZRANGEBYSCORE', q.gathers, number + Gathers.OPEN, number + LAST, 'LIMIT', 0, TOGETHER)
     if not rows[1] then
       break
     end
@@ -209,7 +207,7 @@ end
 
 -- The fields of the state of a child.
 function Gathers.joined(more, gather)
-  return State.with(more:find(' result=', 1, true) and more or more .. ' result=0', 'gather', gather)
+  return State.with(Known.linked(more), 'gather', gather)
 end
 
 -- The end of a child that has no open row any more; nil: it is open. Another program may have ended it without a note: one

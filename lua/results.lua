@@ -1,7 +1,7 @@
 -- The outcomes of messages whose results were asked for (verb `result`): the newest one of each id. They are kept for the
 -- queue's `results`, within its `results_bytes`: the oldest go first, and are counted. Each is "word time rest"; the birth
--- of its send has a row after it, "word time birth". Version 0.1.0, which knows no births, drops such a row as it drops an
--- outcome, so none stays.
+-- of its send has an entry after it, "word time birth". Version 0.1.0, which knows no births, drops such an entry as it
+-- drops an outcome, so none stays.
 --
 -- An id is free when its message is gone, so it may name several messages, one after another, and what is kept under
 -- the id may be about an earlier one. A web request that was repeated under `id="order-1"` ran three times; the error
@@ -10,10 +10,10 @@
 -- - The birth goes with the request: the state has `result=BIRTH`, so an ack, which reads states and no records, finds
 --   whose outcome it keeps. Version 0.1.0 wrote `result=1`, and looks only whether the field is there: it keeps ours,
 --   and we read the record.
--- - The row of the birth is in the same two keys, under the id and a byte that no id has: written by the same commands,
+-- - The entry of the birth is in the same two keys, under the id and a byte that no id has: written by the same commands,
 --   so a call that is cut off never leaves an outcome with another's birth. It begins with the word and the time of its
 --   outcome. If version 0.1.0 replaces or drops an outcome without it, these differ, and the outcome counts as one
---   without a birth. To 0.1.0 the row itself is an outcome, which it drops by time and to make room: so the rows are
+--   without a birth. To 0.1.0 the entry itself is an outcome, which it drops by time and to make room: so the entries are
 --   bounded, also beside it, which a hash of its own would not be. The price is about 250 bytes for each result, which
 --   `results_bytes` counts.
 -- - By id alone the newest send is meant: the message in the queue, or else what is kept. A new message whose id has a
@@ -21,7 +21,7 @@
 --   birth is of no message that waits, and of none that was sent after it; nothing else is certain of it.
 -- - A notice has the birth in the place of the time, which no version reads there. A caller that hears another birth,
 --   or the time in a notice of 0.1.0, is looked up at once.
--- - A send asks for the births of its ids, and only of those with a row whether the outcome is still there; in a queue
+-- - A send asks for the births of its ids, and only of those with an entry whether the outcome is still there; in a queue
 --   that keeps no result, that is one EXISTS. The strict commit of a chain asks by the same function; otherwise it
 --   would ack and not send.
 -- - Two keys a queue, a hash and an index by time, not a key for each result: keys are declared, and a bound on the
@@ -31,19 +31,19 @@
 --   lowered. One that does not fit then is not kept.
 local KEPT = 3600000 -- milliseconds for which results are kept if the settings do not set it
 local BYTES = 67108864 -- of all results, if the settings do not set it
-local EXTRA = 200 -- bytes of a row in Redis, in addition to its text and twice its name
-local BORN = '\1' -- follows the id in the name of the row of a birth; no id has this byte
+local EXTRA = 200 -- bytes of an entry in Redis, in addition to its text and twice its name
+local BORN = '\1' -- follows the id in the name of the entry of a birth; no id has this byte
 local LONG = ('0'):rep(65) -- Redis keeps a hash whose values were all shorter in a list, which it searches (Lanes.add)
-local TOTAL = '' -- the name of the row of the bytes of all, instead of an id
-local MOST, MOST_BYTES = 4400, 33554432 -- rows that one call drops (I9): as many as half a megabyte may need
-local AT_ONCE, TOGETHER = 100, 1000 -- rows that one command reads, or removes
+local TOTAL = '' -- the name of the entry of the bytes of all, instead of an id
+local MOST, MOST_BYTES = 4400, 33554432 -- entries that one call drops (I9): as many as half a megabyte may need
+local AT_ONCE, TOGETHER = 100, 1000 -- entries that one command reads, or removes
 
 -- The time before which outcomes are no longer kept, by the setting `results`.
 local function kept_since(q, setting)
   return q.now - (Values.span(setting) or KEPT)
 end
 
--- The birth of the send whose outcome is kept: `ended` is the outcome, `born` the row of its birth. nil: unknown, since
+-- The birth of the send whose outcome is kept: `ended` is the outcome, `born` the entry of its birth. nil: unknown, since
 -- version 0.1.0 kept that outcome.
 local function birth_of(ended, born)
   local start, birth = (born or ''):match('^(%a+ %d+ )(%d+)$')
@@ -52,7 +52,7 @@ local function birth_of(ended, born)
 end
 
 -- The outcome of a send, if it is kept, and its birth, 0: unknown. nil: there is none, or that of another send.
---   ended, born: the rows of the id; since: what ended earlier is no longer kept
+--   ended, born: the entries of the id; since: what ended earlier is no longer kept
 --   meant: the birth of the send; 0: the newest send of the id; -1: of several, the newest that has ended
 --   here: the birth of the message that the queue has under the id, nil: none; waits: it is neither dead nor expired
 local function own_end(ended, born, since, meant, here, waits)
@@ -153,7 +153,7 @@ local function make_room(q, over, total, wanted, limit)
   return total, dropped
 end
 
--- For each id the names of its rows, and their bytes if its outcome is kept; then the bytes of all that may fit.
+-- For each id the names of its entries, and their bytes if its outcome is kept; then the bytes of all that may fit.
 --   begin: of each outcome, "word time "; rests, births: as in Results.keep
 local function measured(ids, begin, rests, births, limit)
   local names, sizes, wanted = { TOTAL }, {}, 0
@@ -203,7 +203,7 @@ end
 
 -- Keeps the outcomes of messages, "word time rest" each, and notifies callers that wait now. A write that fails stops
 -- nothing, since the queue keeps running when memory is full: a waiting caller is told that there is no result.
---   word: what became of all of them
+--   word: of all of them
 --   rests: of `acked` the result (rq_dlq/core/results/results.py), empty: none was given; otherwise the reason and, after a
 --   tab, the cause. false: forget the outcome of the message
 --   births: of their sends, as text; '0': unknown
