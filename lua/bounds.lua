@@ -9,8 +9,8 @@
 -- - A message that is not fresh (delivered or moved before, long, of a gather) takes a claim about 10 µs more, and counts
 --   as 4 kB more: a claim takes at most 128 of them. A first delivery of one that was delayed, expires or is sent for its
 --   result takes half as long again as a plain one, and with a key twice as long: it counts as 1 kB more, so a claim takes
---   some 450. A claim makes at most 138 due ones ready: with 200,000 due at once a claim of 250 took 5.4 ms of Redis without
---   that, and takes 2.9.
+--   some 450. A claim makes at most 138 due ones ready: with 200,000 due at once a claim of 250 took 5.4 ms of Redis
+--   without that, and takes 2.9.
 -- - Where keys have a rate or take turns, each message that is handed out takes a slot or gives back a seat, which
 --   admits another; and after a rule allows less, each ready one may lose its seat. That takes as long as ten others.
 --   So a claim takes, passes, blocks or parks at most 100 there, and a call moves at most 100 due messages before it
