@@ -9,7 +9,7 @@
 --
 -- A message that is both exhausted and expired is dead. If a redelivery would come after the end of the ttl, the
 -- message expires at once. A death ends the ttl: a redriven message does not expire again, unless the redrive gives it
--- a ttl. `bury` reads the settings to decide what becomes of a dead or expired message: keep it, move it to the other
+-- a ttl. `bury` reads the settings to decide where a dead or expired message ends: keep it, move it to the other
 -- queue, or drop it, which is counted; nothing is dropped unless a setting says so. Retention goes by the time of
 -- death, the score in the index, so a change applies to existing dead letters, too.
 --

@@ -132,13 +132,13 @@ end
 local function first_rows(q, lanes, room)
   local rows, ids, lane_of, seat_of, count = {}, {}, {}, {}, 0
   local gates = q.set.gated or next(q.lanes_read)
-  local nobody = q.rule.interval and redis.call('ZCARD', q.seats) == 0 -- has a seat: then those of a lane need no count
+  local none_held = q.rule.interval and redis.call('ZCARD', q.seats) == 0 -- then those of a lane need no count
   for n = 1, #lanes do
     local lane = lanes[n]
     local free, seat
     if gates and Lanes.is_gated(q, lane) then
       free = 0
-    elseif room or nobody then
+    elseif room or none_held then
       free, seat = room and room[lane] or 1, Seats.seat_in(q, lane)
     else
       free, seat = Seats.free_seats(q, lane, true)
