@@ -18,8 +18,8 @@ COMPARED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "~=", "~=": "=="}
 COUNTED = {"+": "-", "-": "+", "*": "/", "/": "*", "%": "*", "^": "*"}
 JOINED = {"and": "or", "or": "and", "true": "false", "false": "true"}
 BEFORE_A_VALUE = {"(", "{", "[", ",", "=", "return", "and", "or", "not", "then", *COMPARED, *COUNTED, ".."}
-BELONGING = {".", "="}
-"""Behind a name that is no value by itself: the table of a function, the name of a field."""
+BELONGING = {".", "=", "["}
+"""Behind a name that is no value by itself: the table of a function or of a value, the name of a field."""
 
 
 FACTOR = 100  # by which a time or a bound is changed, too: a round number, unlike those of the format
