@@ -21,6 +21,7 @@ from pathlib import Path
 
 import click
 
+from tests import once_more
 from tests.part import VARIABLE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,8 +31,6 @@ ABSENT = re.compile(
     r"|openssl|ruff|mypy|pyright.*|lint-imports|python3?|pytest"
 )
 """Programs that are not on the PATH; Python is put there."""
-FEW = 2
-"""Tests that may fail by chance on a machine that others use."""
 KEPT = re.compile(r"PIP_.+|.+_(PROXY|proxy)|SSL_CERT_.+|LANG|LC_.+|TMPDIR|OPENBLAS_.+")
 """Variables that are left."""
 
@@ -77,18 +76,10 @@ def variables(home: Path, python: str, part: str) -> dict[str, str]:
     }
 
 
-def passes_again(clone: Path, environment: Mapping[str, str]) -> bool:
-    """Whether one or two tests that failed pass alone, once more, as in CI's step of tests."""
+def after(status: int, clone: Path, environment: Mapping[str, str]) -> int:
+    """As `once_more.status`, of a part of the tests: those that failed are no part of their own."""
     whole = {name: value for name, value in environment.items() if name != VARIABLE}
-    again = [".venv/bin/pytest", "--last-failed", "--last-failed-no-failures", "none"]
-    listed = subprocess.run(
-        [*again, "--collect-only", "-q"], cwd=clone, env=whole, capture_output=True, text=True, check=False
-    )
-    failed = listed.stdout.count("::")
-    if not 0 < failed <= FEW:
-        return False
-    click.echo(f"{failed} failed, and runs once more, alone:")
-    return subprocess.run([*again, "-rs"], cwd=clone, env=whole, check=False).returncode == 0
+    return once_more.status(status, ".venv/bin/pytest", clone, whole)
 
 
 @click.command()
@@ -109,8 +100,8 @@ def main(part: str, python: str | None) -> None:
             done = subprocess.run(["bash", "-c", line], cwd=clone, env=environment, check=False)
             click.echo(f"status {done.returncode}, {time.monotonic() - began:.0f} s")
             in_ci = part and "pytest" in line
-            if done.returncode and not (in_ci and passes_again(clone, environment)):
-                sys.exit(done.returncode)
+            if status := after(done.returncode, clone, environment) if in_ci else done.returncode:
+                sys.exit(status)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
@@ -112,19 +114,29 @@ def test_a_path_has_python_and_no_server(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("failed", "status", "passes"), [(1, 0, True), (2, 0, True), (1, 1, False), (3, 0, False), (0, 0, False)]
+    ("before", "failed", "alone", "then"),
+    [(1, 1, 0, 0), (1, 2, 0, 0), (1, 1, 1, 1), (1, 3, 0, 1), (1, 0, 0, 1), (2, 1, 0, 2), (0, 1, 1, 0)],
 )
-def test_one_or_two_that_failed_run_once_more(failed: int, status: int, passes: bool, tmp_path: Path) -> None:
-    """All of them, and not as a part."""
+def test_one_or_two_that_failed_run_once_more(
+    before: int, failed: int, alone: int, then: int, tmp_path: Path
+) -> None:
+    """All of them, and not as a part; if pytest itself failed, or none did, the status stays."""
     pytest_there = tmp_path / ".venv" / "bin" / "pytest"
     pytest_there.parent.mkdir(parents=True)
     listed = "\n".join(f"tests/test_x.py::test_{n}" for n in range(failed))
     pytest_there.write_text(
         f'#!/bin/sh\n[ -z "${part.VARIABLE}" ] || exit 3\n'
-        f'case "$*" in *collect-only*) echo "{listed}" ;; *) exit {status} ;; esac\n'
+        f'case "$*" in *collect-only*) echo "{listed}" ;; *) exit {alone} ;; esac\n'
     )
     pytest_there.chmod(0o755)
-    assert stranger.passes_again(tmp_path, {**os.environ, part.VARIABLE: "one"}) is passes
+    assert stranger.after(before, tmp_path, {**os.environ, part.VARIABLE: "one"}) == then
+    command = [sys.executable, "-m", "tests.once_more", str(before)]
+    path = f"{pytest_there.parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        command, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == then, "as CI's step of tests runs it"
+    assert done.stdout.startswith(f"\n{failed} failed") == (before == 1 and failed in {1, 2})
 
 
 def test_readme_has_the_two_lines() -> None:
