@@ -51,7 +51,7 @@ class InFlight(Generic[R]):
     """
 
     def __init__(self, connections: Connections, steps: Steps[R]) -> None:
-        self._link, self._steps = connections._link, steps
+        self._link, self._steps = connections._link, steps  # noqa: SLF001 - likewise
         self.began, self._timeout = time.monotonic(), connections._timeout or inf  # noqa: SLF001
         self._connection: Any = None
         self._error: BaseException | None = None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LOOK_EVERY = 1.0  # seconds; the longest delay after a lost notification
 
 
-class Place(NamedTuple):
+class Waiter(NamedTuple):
     """A waiting caller, and what it must do.
 
     Attributes:
@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 
 @dataclass(eq=False, slots=True)
-class _Message:
+class _Expected:
     keys: QueueKeys
     meant: Meant
     callers: list[Future[ResultEnd]] = field(default_factory=list["Future[ResultEnd]"])
@@ -59,23 +59,23 @@ class Waiting:
 
     def _forget(self) -> None:
         self._process = this_process()
-        self._messages: dict[str, dict[int, _Message]] = {}  # by channel, then by birth
+        self._messages: dict[str, dict[int, _Expected]] = {}  # by channel, then by birth
         self._begun: set[str] = set()  # channels to poll now, since a subscription has begun
         self._own = ""  # the channel that announces a new caller; empty: no listener
         self._rests = False  # the listener must be notified of new callers
 
-    def add(self, keys: QueueKeys, meant: Meant) -> Place:
+    def add(self, keys: QueueKeys, meant: Meant) -> Waiter:
         """Register a caller that waits for a message."""
         with self._lock:
             if self._process != this_process():  # a forked child has no waiting callers
                 self._forget()
             future, of_id = Future[ResultEnd](), self._messages.setdefault(keys.result(meant.id), {})
-            message = of_id.setdefault(meant.birth, _Message(keys, meant))
+            message = of_id.setdefault(meant.birth, _Expected(keys, meant))
             message.callers.append(future)
             starts, tell = not self._own, self._own if self._rests and len(message.callers) == 1 else ""
             self._own = self._own or keys.heard(secrets.token_hex(6))
             self._rests = self._rests and not tell
-            return Place(future, starts, tell)
+            return Waiter(future, starts, tell)
 
     def remove(self, keys: QueueKeys, meant: Meant, future: Future[ResultEnd]) -> Found | None:
         """Unregister a caller; returns the result of the last poll, None: there was no poll yet.
@@ -95,7 +95,7 @@ class Waiting:
             raise type(last)(*last.args) from last
         return last
 
-    def _take(self, channel: str, birth: int) -> _Message:
+    def _take(self, channel: str, birth: int) -> _Expected:
         """Remove a message, with its callers."""
         of_id = self._messages[channel]
         message = of_id.pop(birth)
@@ -148,7 +148,7 @@ class Waiting:
                 if every or name in begun
                 for message in of_id.values()
             ]
-        missed, queues = False, dict[Any, list[tuple[str, _Message]]]()
+        missed, queues = False, dict[Any, list[tuple[str, _Expected]]]()
         for name, message in looked:
             queues.setdefault(message.keys, []).append((name, message))
         for keys, messages in queues.items():
@@ -166,7 +166,7 @@ class Waiting:
                         self._over(name, message, end)
         return missed
 
-    def _over(self, channel: str, message: _Message, end: ResultEnd) -> None:
+    def _over(self, channel: str, message: _Expected, end: ResultEnd) -> None:
         """Handle an end that a poll found."""
         with self._lock:
             if self._messages.get(channel, {}).get(message.meant.birth) is message:
@@ -174,7 +174,7 @@ class Waiting:
         _tell(message, end)
 
 
-def _tell(message: _Message, end: ResultEnd) -> None:
+def _tell(message: _Expected, end: ResultEnd) -> None:
     for future in message.callers:
         if future.set_running_or_notify_cancel():
             future.set_result(end)

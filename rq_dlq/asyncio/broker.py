@@ -10,10 +10,10 @@ from rq_dlq.asyncio.own import OwnBroker
 from rq_dlq.asyncio.policies import Policies
 from rq_dlq.asyncio.queue import Queue
 from rq_dlq.asyncio.task import Task
+from rq_dlq.client.addressed import addressed
 from rq_dlq.client.arguments import work_of
-from rq_dlq.client.links import link_of
 from rq_dlq.client.task_function import TaskFunction
-from rq_dlq.client.tasks import Running, register, rule_of
+from rq_dlq.client.tasks import RunSettings, register, rule_of
 from rq_dlq.client.unique import unique_of
 from rq_dlq.core.claiming import cut_off
 from rq_dlq.core.gathers import reading
@@ -242,7 +242,7 @@ class Broker(OwnBroker):
         """
         rule = rule_of(cron, every, timezone, missed)
         once = unique_of(unique, unique_for)
-        running = Running(concurrency, timeout, ack_each, deadline)
+        running = RunSettings(concurrency, timeout, ack_each, deadline)
 
         def make(function: Callable[P, R]) -> Task[P, R]:
             call = TaskFunction(
@@ -300,7 +300,7 @@ class Broker(OwnBroker):
             >>> async with broker.gather(then=(mails, {"to": "anna"}), within="1h") as gather:
             ...     sent = await gather.send(orders, {"total": 7.0})
         """
-        return Gather(self, gather_of(link_of(then, self, "then=(reports, body)"), within))
+        return Gather(self, gather_of(addressed(then, self, "then=(reports, body)"), within))
 
     async def gathers(self, *, queue: str | None = None) -> list[GatherStatus]:
         """The gathers whose `then` waits for their children.

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
+from rq_dlq.client.addressed import addressed
 from rq_dlq.client.arguments import work_of
 from rq_dlq.client.dependency import DependencyOfAll
 from rq_dlq.client.gather import Gather
-from rq_dlq.client.links import link_of
 from rq_dlq.client.own import OwnBroker
 from rq_dlq.client.policies import Policies
 from rq_dlq.client.queue import Queue
 from rq_dlq.client.task import Task
 from rq_dlq.client.task_function import TaskFunction
-from rq_dlq.client.tasks import Running, register, rule_of
+from rq_dlq.client.tasks import RunSettings, register, rule_of
 from rq_dlq.client.unique import unique_of
 from rq_dlq.core.claiming import cut_off
 from rq_dlq.core.gathers import reading
@@ -243,7 +243,7 @@ class Broker(OwnBroker):
         """
         rule = rule_of(cron, every, timezone, missed)
         once = unique_of(unique, unique_for)
-        running = Running(concurrency, timeout, ack_each, deadline)
+        running = RunSettings(concurrency, timeout, ack_each, deadline)
 
         def make(function: Callable[P, R]) -> Task[P, R]:
             call = TaskFunction(
@@ -301,7 +301,7 @@ class Broker(OwnBroker):
             >>> with broker.gather(then=(mails, {"to": "anna"}), within="1h") as gather:
             ...     sent = gather.send(orders, {"total": 7.0})
         """
-        return Gather(self, gather_of(link_of(then, self, "then=(reports, body)"), within))
+        return Gather(self, gather_of(addressed(then, self, "then=(reports, body)"), within))
 
     def gathers(self, *, queue: str | None = None) -> list[GatherStatus]:
         """The gathers whose `then` waits for their children.

@@ -7,7 +7,7 @@ import time
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rq_dlq.client.links import links_of
+from rq_dlq.client.addressed import all_addressed
 from rq_dlq.core.gathers import reading
 from rq_dlq.core.results.results import results_of
 from rq_dlq.core.sessions import chain
@@ -148,9 +148,9 @@ class Delivery(Leased[T]):
             refuse(self.ack, unknown)
         self._returned = result
         results = results_of([self])
-        links = links_of(send, self._queue._broker) if send else []
-        if links or self._chain is not None:
-            return self._settle(chain.ack_and_send(self._queue._core, self, links, results))
+        messages = all_addressed(send, self._queue._broker) if send else []
+        if messages or self._chain is not None:
+            return self._settle(chain.ack_and_send(self._queue._core, self, messages, results))
         if self._consuming is not None:
             self._refuse_if_deferred()
             if self._consuming.defer(self):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from rq_dlq.client.links import link_of
+from rq_dlq.client.addressed import addressed
 from rq_dlq.client.results import SentForResult
 from rq_dlq.core.claiming.cut_off import is_cut_off
 from rq_dlq.core.gathers import gather
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rq_dlq.client.broker import Broker
     from rq_dlq.client.queue import Queue
     from rq_dlq.client.task import Task
-    from rq_dlq.core.sending.packing import Link
+    from rq_dlq.core.sending.packing import Addressed
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.durations import Duration
     from rq_dlq.values.sent import Sent
@@ -125,7 +125,7 @@ class Gather:
             body, id=id, delay=delay, ttl=ttl, priority=priority, headers=headers, persistent=persistent,
             key=key, dependency=dependency, result=result, at=at, expires_at=expires_at,
         )  # fmt: skip
-        return self._send(link_of((queue, message), self._broker), queue)
+        return self._send(addressed((queue, message), self._broker), queue)
 
     def options(self, task: Task[P, R_co]) -> GatheredTask[P, R_co]:
         """A task whose calls are children of this gather.
@@ -180,9 +180,9 @@ class Gather:
         """
         return self._broker._run(gather.cancel(self._core, by))
 
-    def _send(self, link: Link, queue: Queue[Any]) -> Sent:
-        sent = self._broker._run(gather.send_child(self._core, link))
-        return SentForResult[Any](sent, queue) if asks_result(link.queue, link.options) else sent
+    def _send(self, message: Addressed, queue: Queue[Any]) -> Sent:
+        sent = self._broker._run(gather.send_child(self._core, message))
+        return SentForResult[Any](sent, queue) if asks_result(message.queue, message.options) else sent
 
     def __enter__(self) -> Self:
         self._process = this_process()

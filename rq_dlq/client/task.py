@@ -38,7 +38,7 @@ from rq_dlq.client.arguments import arguments_of
 from rq_dlq.client.results import SentForResult, with_results
 from rq_dlq.client.unique import once
 from rq_dlq.core.sending import send
-from rq_dlq.core.sending.packing import Link
+from rq_dlq.core.sending.packing import Addressed
 from rq_dlq.errors import InvalidInput
 from rq_dlq.errors.guesses import Answering, answering
 from rq_dlq.values.codec import DEFAULT_PRIORITY
@@ -238,20 +238,20 @@ class Task(Answering, Generic[P, R_co]):
         kept = {name: value for name, value in self._given.items() if _IN_PLACE_OF.get(name) not in given}
         return (self._plain or self)._with({**kept, **given})
 
-    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Link:
+    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Addressed:
         body = self._function.body(args, kwargs)
         options = self._function.saying(self._options, args, kwargs, self._given)
         message_id = self._id
         if self._function.unique is not None and "id" not in self._given:
             message_id = self._function.id_of(args, kwargs)
-        return Link(self._queue._core, body, message_id, options)
+        return Addressed(self._queue._core, body, message_id, options)
 
-    def _child(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Link:
+    def _child(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Addressed:
         """A call as a gather sends it: its result is kept, unless the sender says otherwise."""
-        link = self._call(args, kwargs)
-        return link._replace(options=replace(link.options, result=self._given.get("result", True)))
+        message = self._call(args, kwargs)
+        return message._replace(options=replace(message.options, result=self._given.get("result", True)))
 
-    def _link(self, call: object) -> Link:
+    def _addressed(self, call: object) -> Addressed:
         """A call as an ack sends it: a tuple of its arguments, or a mapping by their names."""
         return self._call(*arguments_of(call))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunSettings:
     """How the tasks of a queue are run; None: no task has set it."""
 
     concurrency: int | None = None
@@ -29,7 +29,7 @@ class Running:
     ack_each: bool | None = None
     deadline: bool | None = None
 
-    def and_of(self, other: Running, queue: str) -> Running:
+    def and_of(self, other: RunSettings, queue: str) -> RunSettings:
         """These settings combined with those of another task.
 
         Raises:
@@ -54,12 +54,12 @@ class Running:
 class Tasks:
     """The tasks of a queue; as its handler, it calls the one that a message names.
 
-    Settings that one task makes (`Running`) hold for the queue, since one loop runs all tasks.
+    Settings that one task makes (`RunSettings`) hold for the queue, since one loop runs all tasks.
     """
 
     queue: Any
     named: bool = True  # all tasks gave only the queue's name, so the queue has no settings of its own
-    running: Running = Running()
+    running: RunSettings = RunSettings()
     by_name: dict[str, TaskFunction] = field(default_factory=dict[str, TaskFunction])
 
     def __call__(self, body: object, delivery: Leased[Any]) -> Any:
@@ -125,7 +125,7 @@ class Tasks:
             if task.rule is not None
         }
 
-    def with_task(self, task: TaskFunction, running: Running) -> Tasks:
+    def with_task(self, task: TaskFunction, running: RunSettings) -> Tasks:
         """These tasks and another one.
 
         Raises:
@@ -170,7 +170,7 @@ def _settings(queue: Any) -> tuple[Any, ...]:
     return queue._core.lease, queue._core.given
 
 
-def register(queue: Any, task: TaskFunction, running: Running, *, named: bool) -> Any:
+def register(queue: Any, task: TaskFunction, running: RunSettings, *, named: bool) -> Any:
     """Add a task to the handler of its queue.
 
     Args:

@@ -11,7 +11,7 @@ from rq_dlq.asyncio.results import SentForResult as Awaited
 from rq_dlq.client.arguments import work_of
 from rq_dlq.client.results import SentForResult
 from rq_dlq.core.queues.queue import only_own
-from rq_dlq.core.sending.packing import Link, asks_result, check_sent_as_is, packed
+from rq_dlq.core.sending.packing import Addressed, asks_result, check_sent_as_is, packed
 from rq_dlq.core.sending.send import send_options
 from rq_dlq.errors import InvalidInput
 from rq_dlq.values.observer import Sending
@@ -70,14 +70,14 @@ def row_of(broker: BrokerBase, target: Any, body: Any, options: OutboxSendOption
     Raises:
         InvalidInput: an argument is not valid, or the body cannot be encoded.
     """
-    link = _link_of(broker, target, body, options)
-    queue = link.queue
-    given = replace(link.options, result=asks_result(queue, link.options))  # its relay has declared nothing
+    message = _addressed(broker, target, body, options)
+    queue = message.queue
+    given = replace(message.options, result=asks_result(queue, message.options))  # its relay declares nothing
     only_own(queue, "send to")
-    message_id = next(queue.client.ids.drawn()) if link.id is None else link.id
+    message_id = next(queue.client.ids.drawn()) if message.id is None else message.id
     sending = Sending(queue.name, message_id, given.headers, staged=True)
     with queue.client.observers.sending(sending):
-        _, payload = packed(queue, link.body, message_id, given.carrying(sending.carried))
+        _, payload = packed(queue, message.body, message_id, given.carrying(sending.carried))
         sending.count = 1
     row = OutboxRow(queue.name, message_id, payload, given.delay, given.ttl)
     return row, _with_result(target, Unsent(message_id)) if given.result else Unsent(message_id)
@@ -91,21 +91,21 @@ def _with_result(target: Any, sent: Sent) -> Sent:
     return cast("Sent", made(sent, queue, codec))
 
 
-def _link_of(broker: BrokerBase, target: Any, body: Any, options: OutboxSendOptions) -> Link:
+def _addressed(broker: BrokerBase, target: Any, body: Any, options: OutboxSendOptions) -> Addressed:
     if unknown := sorted(options.keys() - OutboxSendOptions.__optional_keys__):
         raise InvalidInput(f"an outbox has no option {', '.join(unknown)}: see `Outbox.send`")
     given: dict[str, Any] = {**options}
-    of_task = getattr(target, "_link", None)
+    of_task = getattr(target, "_addressed", None)
     if of_task is None:
         core, message_id = work_of(target, broker), given.pop("id", None)
-        return Link(core, body, message_id, send_options(**given))
+        return Addressed(core, body, message_id, send_options(**given))
     if given:
         raise InvalidInput("a task has its own options: outbox.send(session, task.options(…), arguments)")
     work_of(target._queue, broker)
-    link: Link = of_task(body)
-    if link.options.raises:
+    message: Addressed = of_task(body)
+    if message.options.raises:
         raise InvalidInput(
             'an outbox cannot refuse known ids, since the relay sends later: leave out on_duplicate="raise"'
         )
-    check_sent_as_is(link.options, "an outbox")
-    return link
+    check_sent_as_is(message.options, "an outbox")
+    return message

@@ -19,6 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rq_dlq.core.claiming import claim
+
 if TYPE_CHECKING:
     import threading
     from collections.abc import Sequence
@@ -86,7 +88,7 @@ class Patience:
         self.wait = 0
 
 
-class Permit:
+class Permit(claim.Permit):
     """A consumer's access to the one permit of its worker process to run a suspect.
 
     A suspect is a message whose lease expired before, perhaps because it killed its worker. Suspects run one

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rq_dlq.core.queues.queue import QueueState
-    from rq_dlq.core.sending.packing import Link, SendOptions
+    from rq_dlq.core.sending.packing import Addressed, SendOptions
     from rq_dlq.core.steps.call import Argument, Call, Sender
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.durations import Duration
@@ -50,7 +50,7 @@ class Gathering:
         drawn: the id that was drawn for `then`; empty: its sender has chosen one.
     """
 
-    then: Link
+    then: Addressed
     within: int
     id: str = ""
     queues: dict[str, QueueState[Any]] = field(default_factory=dict[str, "QueueState[Any]"])
@@ -64,7 +64,7 @@ class Gathering:
         return calls.share(self.id, self.then.queue.keys.family)
 
 
-def gather_of(then: Link, within: Duration | None) -> Gathering:
+def gather_of(then: Addressed, within: Duration | None) -> Gathering:
     """A gather that is not open yet.
 
     Raises:
@@ -111,7 +111,7 @@ def abandon(gather: Gathering) -> Steps[None]:
         yield from cancel(gather)
 
 
-def send_child(gather: Gathering, link: Link) -> Steps[Sent]:
+def send_child(gather: Gathering, message: Addressed) -> Steps[Sent]:
     """Send a child.
 
     Raises:
@@ -121,7 +121,7 @@ def send_child(gather: Gathering, link: Link) -> Steps[Sent]:
         CrossSlot: a cluster keeps its queue and that of `then` on different nodes; nothing was sent.
         Unconfirmed, BrokerRefused, BrokerUnavailable: as for a send.
     """
-    queue, body, message_id, options = link
+    queue, body, message_id, options = message
     check_sent_as_is(options, "a gather")
     if not gather.id or gather.over:
         raise InvalidInput("send the children of a gather in its `with` block, before it ends")

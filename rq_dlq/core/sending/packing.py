@@ -73,7 +73,7 @@ class Resend(NamedTuple):
         return resend(sender, delay=delay, ttl=ttl, items=items, opening=opening, **self._asdict())
 
 
-class Link(NamedTuple):
+class Addressed(NamedTuple):
     """A message that an ack or a gather sends; an id of None: one is drawn."""
 
     queue: QueueState[Any]

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rq_dlq.core.queues.queue import QueueState
-    from rq_dlq.core.sending.packing import Link
+    from rq_dlq.core.sending.packing import Addressed
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.leased import Leased
 
@@ -60,7 +60,7 @@ class Chain(SessionState):
 
 
 def ack_and_send(
-    queue: QueueState[Any], one: Leased[Any], links: Sequence[Link], results: Mapping[str, bytes]
+    queue: QueueState[Any], one: Leased[Any], messages: Sequence[Addressed], results: Mapping[str, bytes]
 ) -> Steps[list[Settlement]]:
     """Ack a message and send others, or do nothing. An ack of unknown outcome is repeated as it was.
 
@@ -72,11 +72,13 @@ def ack_and_send(
     """
     chain: Chain = one._chain or Chain(queue, [one], results=results)
     if one._chain is None:
-        if len(links) > MOST:
-            raise InvalidInput(f"an ack sends {MOST:,} messages at most, not {len(links):,}: use a session")
-        for link in links:
-            check_sent_as_is(link.options, "an ack that sends")
-            yield from sessions.send(chain, *link)
+        if len(messages) > MOST:
+            raise InvalidInput(
+                f"an ack sends {MOST:,} messages at most, not {len(messages):,}: use a session"
+            )
+        for message in messages:
+            check_sent_as_is(message.options, "an ack that sends")
+            yield from sessions.send(chain, *message)
         check_chain(chain.outgoing)
     try:
         yield from sessions.commit(chain)
