@@ -16,14 +16,15 @@ from rq_dlq.values.names import check_id
 from rq_dlq.values.sent import Sent, birth_meant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from rq_dlq.core.results.calls import Found
     from rq_dlq.values.codec import Codec
-    from rq_dlq.values.sent import Did, Known
+    from rq_dlq.values.sent import Did, Known, SentBefore
 
 T = TypeVar("T")
 R = TypeVar("R")
+_NEW = Sent()  # of any message that is new
 
 
 @part_of("Queue")
@@ -86,13 +87,14 @@ class Results(OwnQueue[T]):
         return last if heard is None else heard
 
 
-def with_results(
-    sent: Sequence[Sent], queue: Results[Any], codec: Codec[Any] | None = None
+def all_for_results(
+    queue: Results[Any], codec: Codec[Any] | None, ids: Iterable[str], births: Iterable[int]
 ) -> list[SentForResult[Any]]:
-    """What a send of many messages to this queue returned, each as a `SentForResult`, in half the time."""
-    made: list[SentForResult[Any]] = [*map(str.__new__, repeat(SentForResult), sent)]
-    for one, known in zip(made, sent, strict=True):
-        one._sent, one._queue, one._codec = known, queue, codec  # noqa: SLF001 - as `__new__`
+    """As `all_sent_with`, with a method that gets the result; see `SentForResult`."""
+    made: list[SentForResult[Any]] = [*map(str.__new__, repeat(SentForResult), ids)]
+    of = (queue, codec)
+    for sent, birth in zip(made, births, strict=True):
+        sent._birth, sent._of = birth, of  # noqa: SLF001 - as `__new__`
     return made
 
 
@@ -109,10 +111,9 @@ class SentForResult(Sent, Generic[R]):
         (True, None, None, True)
     """
 
-    __slots__ = ("_codec", "_queue", "_sent")
-    _sent: Sent
-    _queue: Results[Any]
-    _codec: Codec[Any] | None
+    __slots__ = ("_of", "_told")
+    _of: tuple[Results[Any], Codec[Any] | None]
+    _told: Sent  # what the send told of it; not there: it is new
 
     def __new__(cls, sent: Sent, queue: Results[Any], codec: Codec[Any] | None = None) -> Self:
         """Make it from the return value of a send to this queue.
@@ -120,29 +121,33 @@ class SentForResult(Sent, Generic[R]):
         Args:
             codec: decodes the result; None: any JSON value, or bytes.
         """
-        known = super().__new__(cls, sent)
-        known._sent, known._queue, known._codec = sent, queue, codec
-        return known
+        made = super().__new__(cls, sent)
+        made._birth, made._of, made._told = sent.birth or 0, (queue, codec), sent
+        return made
+
+    def _known_as(self, before: SentBefore) -> Self:
+        self._birth, self._told = before.birth or 0, before
+        return self
 
     @property
     def birth(self) -> int | None:
         """The number of this send; see `Sent.birth`."""
-        return self._sent.birth
+        return super().birth
 
     @property
     def new(self) -> bool | None:
         """False: the queue already has a message with this id, so nothing was sent."""
-        return self._sent.new
+        return getattr(self, "_told", _NEW).new
 
     @property
     def known(self) -> Known | None:
         """The state of the earlier message; None: this one is new."""
-        return self._sent.known
+        return getattr(self, "_told", _NEW).known
 
     @property
     def did(self) -> Did | None:
         """What the send did to the earlier message; None: nothing. See `Sent.did`."""
-        return self._sent.did
+        return getattr(self, "_told", _NEW).did
 
     def result(self, *, wait: Duration | None = None) -> R:
         """The result; see `Queue.result`.
@@ -162,4 +167,5 @@ class SentForResult(Sent, Generic[R]):
             Traceback (most recent call last):
             rq_dlq.errors.ResultUnavailable: message order-42 of 'orders' is not done yet: …
         """
-        return self._queue._result(self, wait, self._codec)  # type: ignore[no-any-return]
+        queue, codec = self._of
+        return queue._result(self, wait, codec)  # type: ignore[no-any-return]

@@ -31,11 +31,11 @@ list, `**kwargs` an object, under these names. So `welcome.send(7, lang="de")` s
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from rq_dlq.client.arguments import arguments_of
-from rq_dlq.client.results import SentForResult, with_results
+from rq_dlq.client.results import SentForResult, all_for_results
 from rq_dlq.client.unique import once
 from rq_dlq.core.sending import send
 from rq_dlq.core.sending.packing import Addressed
@@ -172,9 +172,11 @@ class Task(Answering, Generic[P, R_co]):
         """
         if self._id is not None:
             raise InvalidInput(f"the id {self._id!r} belongs to one call: use send, or leave the id out")
-        messages = self._function.messages(calls, self._given)
-        sent = self._queue._run(send.send(self._queue._core, messages, self._options))
-        return with_results(sent, self._queue, self._function.returned)
+        given, options = self._function.many(calls, self._options, self._given)
+        all_sent = partial(all_for_results, self._queue, self._function.returned)
+        steps = send.send(self._queue._core, given, options, all_sent=all_sent)
+        sent: list[Any] = self._queue._run(steps)
+        return sent
 
     @answering
     def options(
@@ -239,12 +241,12 @@ class Task(Answering, Generic[P, R_co]):
         return (self._plain or self)._with({**kept, **given})
 
     def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Addressed:
-        body = self._function.body(args, kwargs)
-        options = self._function.saying(self._options, args, kwargs, self._given)
+        call = self._function.call(args, kwargs)
+        options = self._function.saying(self._options, call, self._given)
         message_id = self._id
         if self._function.unique is not None and "id" not in self._given:
-            message_id = self._function.id_of(args, kwargs)
-        return Addressed(self._queue._core, body, message_id, options)
+            message_id = self._function.id_of(call)
+        return Addressed(self._queue._core, call.body, message_id, options)
 
     def _child(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Addressed:
         """A call as a gather sends it: its result is kept, unless the sender says otherwise."""

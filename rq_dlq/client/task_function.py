@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from types import GenericAlias, MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
 from rq_dlq.client.arguments import arguments_of
+from rq_dlq.client.binding import Binding, check_calls
 from rq_dlq.client.parameters import annotations_of, is_async, is_delivery, names_taken, takes_self
 from rq_dlq.client.unique import Unique, unique_id
 from rq_dlq.errors import ConfigurationError, InvalidInput, InvalidMessage, UnprocessableMessage
-from rq_dlq.errors.guesses import sentence_for
 from rq_dlq.values import signature
 from rq_dlq.values.cached import cached_property
 from rq_dlq.values.codec import Codec, Encoded
@@ -29,6 +29,7 @@ from rq_dlq.values.message import Message
 from rq_dlq.values.signature import TASK
 
 if TYPE_CHECKING:
+    from rq_dlq.client.binding import BoundCall
     from rq_dlq.core.schedules.schedule import Rule
     from rq_dlq.core.sending.packing import SendOptions
     from rq_dlq.values.key import Of
@@ -98,45 +99,29 @@ class TaskFunction:
             raise InvalidInput(f"headers {shown(others)}: pass a mapping without {TASK!r}, the task's name")
         return {TASK: self.name, **others}
 
-    def body(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Encoded:
-        """The body of a message that calls the task with these arguments.
+    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> BoundCall:
+        """A call with these arguments.
 
         Raises:
             InvalidMessage: they do not fit the signature, or a worker could not read them.
         """
-        arguments = self._simple(args, kwargs)
-        return self._encoded(self._bound(args, kwargs) if arguments is None else arguments)
+        return self.binding.call(args, kwargs)
 
-    def _encoded(self, arguments: dict[str, Any]) -> Encoded:
-        data = self._codec.json_of(arguments)
-        try:
-            self._read(data)
-        except Exception as error:  # noqa: BLE001 - of a type's code, too
-            message = f"the arguments do not fit {self}: {error}; it was not sent"
-            raise InvalidMessage(message) from None
-        return Encoded(data)
+    def many(
+        self,
+        calls: Iterable[tuple[Any, ...] | Mapping[str, Any]],
+        options: SendOptions,
+        given: Collection[str],
+    ) -> tuple[Iterable[Any], SendOptions]:
+        """What `send` sends of many calls, and with which options: if these are the same for all, the calls.
 
-    def _simple(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The arguments of a call by their names; None: they do not fit, or only `_bound` can tell.
-
-        It takes a tenth of the time of `inspect.Signature.bind`, which has the words for errors.
+        Raises:
+            InvalidInput: they are not calls.
         """
-        placed, names, needed = self._names
-        if len(args) > len(placed):
-            return None
-        found = dict(zip(placed, args, strict=False))
-        if kwargs:
-            found.update((name, kwargs[name]) for name in names if name in kwargs)
-        return found if len(found) == len(args) + len(kwargs) and needed <= found.keys() else None
-
-    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            return self._sent.bind(*args, **kwargs).arguments
-        except TypeError as error:
-            unknown = [name for name in kwargs if name not in self._sent.parameters]
-            sentence = sentence_for(unknown, "Task.send")
-            message = f"{self} cannot be called like this: {error}; it was not sent"
-            raise InvalidMessage(f"{message}: {sentence}" if sentence else message) from None
+        check_calls(calls)
+        if self.is_alike(given):
+            return calls, replace(options, encode=self.binding.encode)
+        return self.messages(calls, given), options
 
     def messages(
         self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]], given: Collection[str] = ()
@@ -149,62 +134,35 @@ class TaskFunction:
 
         Raises:
             InvalidInput: they are not calls.
-            InvalidMessage: see `body`, `saying`.
+            InvalidMessage: see `call`, `saying`.
         """
-        given_calls: Any = calls  # as passed by users
-        if not isinstance(given_calls, Iterable) or isinstance(given_calls, str | bytes | Mapping):
-            raise InvalidInput(
-                f"{shown(calls)} is not a list of calls: pass the arguments of each, as in [(7,), (8,)]"
-            )
-        is_unique = self.unique is not None and "id" not in given
-        if not is_unique and self.said.keys() <= {*given}:
-            yield from self._bodies(calls)
+        check_calls(calls)
+        if self.is_alike(given):
+            yield from map(Encoded, map(self.binding.encode, calls))
             return
-        for call in calls:
-            args, kwargs = arguments_of(call)
-            body = self.body(args, kwargs)
-            own = self._texts(args, kwargs, given)
-            if is_unique:
-                own["id"] = self.id_of(args, kwargs)
-            yield Message(body, **own)
+        for given_call in calls:
+            call = self.call(*arguments_of(given_call))
+            own = self._texts(call, given)
+            if self.unique is not None and "id" not in given:
+                own["id"] = self.id_of(call)
+            yield Message(call.body, **own)
 
-    def _bodies(self, calls: Iterable[Any]) -> Iterator[Encoded]:
-        placed, names, needed = self._names
-        fewest = len(needed) if needed <= {*placed} else len(placed) + 1  # no call by place fits
-        encoded, most, known = self._encoded, len(placed), {*names}
-        for call in calls:
-            kind = type(call)  # pyright: ignore[reportUnknownVariableType]
-            if kind is tuple and fewest <= len(call) <= most:
-                yield encoded(dict(zip(placed, call)))  # noqa: B905 - the keyword takes as long again
-            elif kind is dict and needed <= call.keys() <= known:
-                yield encoded({name: call[name] for name in names if name in call})
-            else:
-                yield self.body(*arguments_of(call))
+    def is_alike(self, given: Collection[str]) -> bool:
+        """Whether the calls have one key, one dependency and no ids: none follows from the arguments."""
+        return self.said.keys() <= {*given} and (self.unique is None or "id" in given)
 
-    def id_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    def id_of(self, call: BoundCall) -> str:
         """The id of a call that is unique: the same for equal arguments, whether defaults are passed or not.
 
         Raises:
-            InvalidMessage: the arguments do not fit, cannot be encoded, or the function that chooses failed.
+            InvalidMessage: the arguments cannot be encoded, or the function that chooses failed.
         """
         if callable(self.unique):
-            return unique_id(self.name, self._chosen("id", self.unique, args, kwargs))
-        try:
-            bound = self._sent.bind(*args, **kwargs)
-        except TypeError:
-            self._bound(args, kwargs)  # it has the words for errors
-            raise
-        bound.apply_defaults()
-        return unique_id(self.name, bound.arguments)
+            return unique_id(self.name, self._chosen("id", self.unique, call))
+        return unique_id(self.name, self._defaults | call.passed(self._sent.parameters))
 
-    def saying(
-        self,
-        options: SendOptions,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        given: Collection[str] = (),
-    ) -> SendOptions:
-        """The options of a call, with its key and dependency; `body` must have accepted the arguments.
+    def saying(self, options: SendOptions, call: BoundCall, given: Collection[str] = ()) -> SendOptions:
+        """The options of a call, with its key and dependency.
 
         The functions for key and dependency get the arguments that they name, or, if they have other names,
         all as they were passed. What was not passed has the function's default, or else the task's. Options
@@ -213,27 +171,20 @@ class TaskFunction:
         Raises:
             InvalidMessage: such a function failed.
         """
-        texts = self._texts(args, kwargs, given)
+        texts = self._texts(call, given)
         return replace(options, **texts) if texts else options
 
-    def _texts(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], given: Collection[str]
-    ) -> dict[str, Any]:
-        return {of: self._of(of, args, kwargs) for of in self.said if of not in given}
+    def _texts(self, call: BoundCall, given: Collection[str]) -> dict[str, Any]:
+        return {of: self._of(of, call) for of in self.said if of not in given}
 
-    def _of(self, of: Of, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
+    def _of(self, of: Of, call: BoundCall) -> str | None:
         text = self.said[of]
-        return self._chosen(of, text, args, kwargs) if callable(text) else text
+        return self._chosen(of, text, call) if callable(text) else text
 
-    def _chosen(
-        self, what: str, choose: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Any:
+    def _chosen(self, what: str, choose: Callable[..., Any], call: BoundCall) -> Any:
         try:
-            if not (names := self._taken_by[what]):
-                return choose(*args, **kwargs)
-            given = self._simple(args, kwargs) or self._bound(args, kwargs)
-            needed = {name: self._defaults[name] for name, is_needed in names.items() if is_needed}
-            return choose(**needed | {name: given[name] for name in names if name in given})
+            names, defaults = self._taken_by[what]
+            return choose(**defaults | call.passed(names)) if names else choose(*call.args, **call.kwargs)
         except Exception as error:
             raise InvalidMessage(
                 f"{self}: the function of its {what} failed: {error!r}; it was not sent"
@@ -251,7 +202,7 @@ class TaskFunction:
             UnprocessableMessage: they cannot be decoded.
         """
         try:
-            sent = self._codec.decode(delivery.data, raw=False)
+            sent = self.binding.codec.decode(delivery.data, raw=False)
         except UnprocessableMessage as error:
             raise type(error)(f"the arguments do not fit {self}: {error.__cause__}") from error
         given = {name: getattr(sent, name) for name in self._sent.parameters}
@@ -270,11 +221,11 @@ class TaskFunction:
                 a parameter without a default.
             InvalidMessage: an annotation is a type that no message can have.
         """
-        _ = self._codec
+        _ = self.binding.codec
         if self.rule is None:
             return
         try:
-            self.body((), {})
+            self.call((), {})
         except InvalidMessage as error:
             message = (
                 f"task {self.name!r} has a schedule, which sends no arguments: give each parameter a "
@@ -315,45 +266,24 @@ class TaskFunction:
         return inspect.Signature([one for one in parameters if one.name != self._injected])
 
     @cached_property
-    def _taken_by(self) -> dict[str, dict[str, bool]]:
-        """What the functions for key, dependency and id take by name, and whether they need it."""
+    def binding(self) -> Binding:
+        """Binds its calls, and encodes them."""
+        return Binding(str(self), self._sent)
+
+    @cached_property
+    def _taken_by(self) -> dict[str, tuple[Collection[str], dict[str, Any]]]:
+        """What the functions for key, dependency and id take by name, and the defaults of what they need."""
         chosen_by = [*self.said.items(), ("id", self.unique)]
-        return {what: names_taken(one, self._names[1]) for what, one in chosen_by if callable(one)}
+        names = self._sent.parameters if self.binding.is_plain else ()
+        taken = {what: names_taken(one, names) for what, one in chosen_by if callable(one)}
+        return {
+            what: (named, {name: value for name, value in self._defaults.items() if named.get(name)})
+            for what, named in taken.items()
+        }
 
     @cached_property
     def _defaults(self) -> dict[str, Any]:
-        return {one.name: one.default for one in self._sent.parameters.values()}
-
-    @cached_property
-    def _names(self) -> tuple[Sequence[str], Sequence[str], set[str]]:
-        """The names of the parameters that can be passed by place, of all, and of those without a default.
-
-        With `*args`, `**kwargs` or parameters that have no name for callers: such that no call fits.
-        """
-        parameters = self._sent.parameters.values()
-        by_name = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
-        if any(one.kind not in by_name for one in parameters):
-            return (), (), {""}
-        placed = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
-        return placed, [*self._sent.parameters], {one.name for one in parameters if one.default is one.empty}
-
-    @cached_property
-    def _codec(self) -> Codec[Any]:
-        fields = [_field(parameter) for parameter in self._sent.parameters.values()]
-        kind = msgspec.defstruct(str(self), fields, kw_only=True, forbid_unknown_fields=True)
-        return Codec(kind, sys.maxsize)  # the queue's codec has a limit
-
-    @cached_property
-    def _read(self) -> Callable[[bytes], Any]:
-        return cast("Callable[[bytes], Any]", self._codec.read)  # as it is not bytes
-
-
-def _field(parameter: inspect.Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:
-    kind: Any = parameter.annotation
-    if parameter.kind is parameter.VAR_POSITIONAL:
-        return parameter.name, GenericAlias(tuple, (kind, ...)), msgspec.UNSET
-    if parameter.kind is parameter.VAR_KEYWORD:
-        return parameter.name, GenericAlias(dict, (str, kind)), msgspec.UNSET
-    if parameter.default is parameter.empty:
-        return parameter.name, kind
-    return parameter.name, kind, msgspec.UNSET
+        """What the parameters have that a call leaves out; of those that it may not, nothing."""
+        none_passed = inspect.BoundArguments(self._sent, {})
+        none_passed.apply_defaults()
+        return none_passed.arguments

@@ -116,13 +116,14 @@ class Tasks:
         return {
             task.name: schedules.recurring(
                 core,
-                task.body((), {}),
+                call.body,
                 task.rule,
-                task.saying(SendOptions(headers=task.headers(None)), (), {}),
+                task.saying(SendOptions(headers=task.headers(None)), call),
                 declared=True,
             )
             for task in self.by_name.values()
             if task.rule is not None
+            for call in [task.call((), {})]
         }
 
     def with_task(self, task: TaskFunction, running: RunSettings) -> Tasks:

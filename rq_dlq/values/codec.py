@@ -92,7 +92,8 @@ class Codec(Generic[T]):
         key: str | None = None,
         dependency: str | None = None,
         result: bool = False,
-    ) -> Callable[[T], bytes]:
+        encode: Callable[[Any], bytes] | None = None,
+    ) -> Callable[[Any], bytes]:
         """A function that packs a body into a payload: flags, headers, body.
 
         Args:
@@ -101,6 +102,7 @@ class Codec(Generic[T]):
             persistent: False: a message is dropped instead of dying, if the dead-letter strategy allows that.
             key, dependency: the key and the dependency; None: no key or dependency.
             result: the sender asks for the result.
+            encode: makes JSON of a body, and has checked it; None: this codec does.
 
         Raises:
             InvalidMessage: the priority, the key, the dependency or a header is not valid. The function also
@@ -110,9 +112,11 @@ class Codec(Generic[T]):
         """
         if priority is not DEFAULT_PRIORITY:
             check_priority(priority)
-        if headers or key is not None or dependency is not None or result:
+        if headers or key is not None or dependency is not None or result or encode:
             fields = record.pack_field(record.RESULT, b"") if result else b""
             block = _pack_headers(headers, key, dependency, fields)
+            if encode is not None:
+                return self._encoded_packer(encode, priority, block, persistent)
             return self._packer(priority, block, persistent)
         pack = self._plain.get((priority, persistent))
         if pack is None:
@@ -138,15 +142,40 @@ class Codec(Generic[T]):
             else:
                 head, data = as_json, encode(body)
             if len(data) > room:
-                raise MessageTooLarge(
-                    f"a message of {taken + len(data):,} bytes is over the limit of "
-                    f"{self.max_bytes:,}: send a reference to the data, or raise max_message_bytes"
-                )
+                raise self._too_large(taken + len(data))
             if check is not None:
                 check(data)
             return head + data
 
         return pack
+
+    def _encoded_packer(
+        self,
+        encode: Callable[[Any], bytes],
+        priority: int,
+        packed: bytes,
+        persistent: bool,  # noqa: FBT001
+    ) -> Callable[[Any], bytes]:
+        head = record.pack_head(priority, packed, raw=False, persistent=persistent)
+        most = self.max_bytes + 1
+        check = None if self._raw or self.type is Any else self._check
+
+        def pack(body: Any) -> bytes:
+            data = encode(body)
+            if check is not None:
+                check(data)
+            whole = head + data
+            if len(whole) > most:
+                raise self._too_large(len(whole) - 1)
+            return whole
+
+        return pack
+
+    def _too_large(self, size: int) -> MessageTooLarge:
+        return MessageTooLarge(
+            f"a message of {size:,} bytes is over the limit of {self.max_bytes:,}: send a reference to the "
+            "data, or raise max_message_bytes"
+        )
 
     def _check(self, data: bytes) -> None:
         """Check that an encoded body can be read as the type: an object may violate its annotations.
@@ -188,8 +217,11 @@ class Codec(Generic[T]):
         self._known.add(type(body))
         return None
 
-    def json_of(self, body: Any) -> bytes:
+    def json_of(self, body: Any, values: Any = None) -> bytes:
         """A body that is not bytes, as JSON; `encode` also looks at its class for fields that would be lost.
+
+        Args:
+            values: of a struct that was just made: what it was made of; None: it was not.
 
         Raises:
             InvalidMessage: it cannot be encoded.
@@ -199,7 +231,8 @@ class Codec(Generic[T]):
         try:
             data = self._encoder.encode(body)
             lost = _lost_number(body) if b"null" in data else None
-            fields = models.lost_inside(body) if "attr" in sys.modules else ""  # the body has none
+            # If attrs was never imported, the body has no such fields.
+            fields = models.lost_inside(body if values is None else values) if "attr" in sys.modules else ""
             name = repeated_name(body, data, self._encoder) if data.count(b'":') > 1 else None
         except Exception as error:  # msgspec calls hooks and properties of the body's type
             message = f"a body of type {type(body).__name__} cannot be encoded as JSON: {error}"

@@ -34,9 +34,9 @@ def repeated_name(body: Any, data: bytes, encoder: msgspec.json.Encoder) -> str 
 
 
 def _has_texts(body: Any) -> bool:
-    """Whether this is a dict whose keys are all text."""
+    """Whether this is a struct, or a dict whose keys are all text."""
     if type(body) is not dict:
-        return False
+        return isinstance(body, msgspec.Struct)
     try:
         "".join(cast("dict[str, Any]", body))
     except TypeError:

@@ -105,6 +105,10 @@ class Sent(str):
         hint = "if its queue keeps the results of all messages, use queue.result(id)"
         raise InvalidInput(f"message {self} was sent without result=True: {hint}")
 
+    def _known_as(self, before: SentBefore) -> Sent:
+        """What a send returns in place of this, since the queue already had the id."""
+        return before
+
     def __reduce__(self) -> tuple[Any, ...]:
         return str, (str(self),)
 

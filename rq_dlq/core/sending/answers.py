@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rq_dlq.core.steps.replies import ERRORS, Word
 from rq_dlq.errors import KnownId, QueueFull
@@ -11,7 +11,7 @@ from rq_dlq.values.readable import many
 from rq_dlq.values.sent import SentBefore, all_sent_with
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.sending.calls import Places, Taken
@@ -19,13 +19,24 @@ if TYPE_CHECKING:
     from rq_dlq.values.sent import Sent
 
 
+AllSent: TypeAlias = "Callable[[Sequence[str], Sequence[int]], Sequence[Sent]]"
+"""Makes what a send returns, from ids and births."""
+
+
 def answer(
-    queue: QueueState[Any], ids: Sequence[str], births: Sequence[int], known: Places, *, raises: bool
+    queue: QueueState[Any],
+    ids: Sequence[str],
+    births: Sequence[int],
+    known: Places,
+    *,
+    raises: bool,
+    all_sent: AllSent = all_sent_with,
 ) -> list[Sent]:
     """The ids as a send returns them; logs which of them dead letters have, and which have another key.
 
     Args:
         births: of the messages; of those that are known any number.
+        all_sent: makes what is returned for them.
 
     Raises:
         KnownId: known ids are errors, and there are some; or messages with these ids have another key or
@@ -33,10 +44,10 @@ def answer(
     """
     if known and raises:
         raise _known([ids[place] for place in sorted(known)])
-    sent = all_sent_with(ids, births)
+    sent = [*all_sent(ids, births)]
     if known:
         for n, place in known.items():
-            sent[n] = SentBefore(ids[n], place.known, place.birth, place.did)
+            sent[n] = sent[n]._known_as(SentBefore(ids[n], place.known, place.birth, place.did))  # noqa: SLF001
         if refused := [ids[n] for n, place in known.items() if place.refused]:
             raise _other_key(refused)
         dead = [ids[n] for n, place in known.items() if place.known == "dead" and place.did is None]

@@ -34,7 +34,8 @@ class SendOptions:
 
     `raises`: a known id is an error. `call`: makes the call that sends; a `Resend` says what happens to a
     known message. `carried`: headers of observers; a message that has one of
-    these names keeps its own, and gets none of them.
+    these names keeps its own, and gets none of them. `encode`: makes JSON of each of many bodies, none of
+    which is then a `Message`, in place of the queue's codec; None: the codec does.
     """
 
     delay: int = 0
@@ -48,6 +49,7 @@ class SendOptions:
     key: str | None = None
     dependency: str | None = None
     result: bool = False
+    encode: Callable[[Any], bytes] | None = None
 
     @property
     def said(self) -> set[Of]:
@@ -82,7 +84,7 @@ class Addressed(NamedTuple):
     options: SendOptions
 
 
-def packer(queue: QueueState[T], options: SendOptions) -> Callable[[T], bytes]:
+def packer(queue: QueueState[Any], options: SendOptions) -> Callable[[Any], bytes]:
     """Packs bodies with these options."""
     return queue.codec.packer(
         options.priority,
@@ -91,6 +93,7 @@ def packer(queue: QueueState[T], options: SendOptions) -> Callable[[T], bytes]:
         key=options.key,
         dependency=options.dependency,
         result=options.result,
+        encode=options.encode,
     )
 
 

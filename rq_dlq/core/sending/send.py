@@ -4,49 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import accumulate, groupby
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from rq_dlq.core.opening import open_again, open_live
 from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.sending.answers import answer, refusal
 from rq_dlq.core.sending.ignored import warn_if_ignored
-from rq_dlq.core.sending.packing import SendOptions, duplicates, own_options, packed
-from rq_dlq.core.sending.windows import check_named, checked, window_of
+from rq_dlq.core.sending.packing import SendOptions, duplicates, packed
+from rq_dlq.core.sending.windows import check_named, checked, runs_of, window_of
 from rq_dlq.core.steps.confirm import taken_in, unconfirmed
 from rq_dlq.core.steps.replies import Word
 from rq_dlq.core.steps.senders import answered
 from rq_dlq.errors import InvalidInput, RqDlqError
 from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
 from rq_dlq.values.flags import check_flag
-from rq_dlq.values.message import Message
 from rq_dlq.values.observer import Sending
-from rq_dlq.values.sent import OnDuplicate, Sent
+from rq_dlq.values.sent import OnDuplicate, Sent, all_sent_with
 from rq_dlq.values.times import due_of, end_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from rq_dlq.core.queues.queue import QueueState
+    from rq_dlq.core.sending.answers import AllSent
     from rq_dlq.core.steps.call import Argument
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.durations import Duration
-
-    _Shared: TypeAlias = tuple[
-        Duration | None,
-        Duration | None,
-        datetime | None,
-        datetime | None,
-        OnDuplicate | None,
-        Duration | None,
-    ]
+    from rq_dlq.values.message import Message
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 PLAIN = SendOptions()
-_NOTHING_SAID = (None, None, None, None, None, None)
 
 WithResult: TypeAlias = "Callable[[Sent], Sent]"
 """Gives the id of a message that asks for its result a method that gets it."""
@@ -228,13 +219,15 @@ def send(
     bodies: Iterable[T | Message[T]],
     options: SendOptions,
     with_result: WithResult | None = None,
+    all_sent: AllSent = all_sent_with,
 ) -> Steps[list[Sent]]:
     """Send any number of messages, in chunks; their ids.
 
     An error has a note of how many were sent before it.
 
     Args:
-        with_result: None: the caller does that, for all of them.
+        with_result: None: they get none, or `all_sent` gives it to all.
+        all_sent: makes what is returned, of new messages.
 
     Raises:
         InvalidInput: `bodies` is one body.
@@ -243,9 +236,9 @@ def send(
             keys; those after this round trip were not sent.
     """
     if not queue.client.observers:
-        return _send(queue, bodies, with_result, options)
+        return _send(queue, bodies, with_result, all_sent, options)
     sending = Sending(queue.name, None, options.headers)
-    return observed(queue, sending, options, partial(_send, queue, bodies, with_result))
+    return observed(queue, sending, options, partial(_send, queue, bodies, with_result, all_sent))
 
 
 def several(bodies: Iterable[T]) -> Iterable[T]:
@@ -265,18 +258,15 @@ def _send(
     queue: QueueState[T],
     bodies: Iterable[T | Message[T]],
     with_result: WithResult | None,
+    all_sent: AllSent,
     options: SendOptions,
 ) -> Steps[list[Sent]]:
     several(bodies)
     yield from open_live(queue, "send to")
     sent: list[Sent] = []
     try:
-        for (delay, ttl, at, expires_at, known, most), run in groupby(bodies, _shared_by):
-            shared: Message[Any] = Message(
-                None, delay=delay, ttl=ttl, at=at, expires_at=expires_at, on_duplicate=known, max_delay=most
-            )
-            own = own_options(shared, options)
-            yield from _send_run(queue, checked(run, own), own, with_result, sent)
+        for own, run in runs_of(bodies, options):
+            yield from _send_run(queue, checked(run, own), own, with_result, sent, all_sent=all_sent)
     except RqDlqError as error:
         if sent:
             error.add_note(f"{len(sent):,} messages before it were sent")
@@ -290,6 +280,8 @@ def _send_run(
     options: SendOptions,
     with_result: WithResult | None,
     sent: list[Sent],
+    *,
+    all_sent: AllSent,
 ) -> Steps[None]:
     """Send messages that share their times and what happens to known ones, and add their ids to `sent`."""
     while True:
@@ -305,15 +297,8 @@ def _send_run(
             raise refusal(queue.name, put.refused, options.ttl)
         if put.unconfirmed:
             raise unconfirmed(window.ids, put.unconfirmed)
-        answers = answer(queue, window.ids, put.births, put.known, raises=options.raises)
+        answers = answer(queue, window.ids, put.births, put.known, raises=options.raises, all_sent=all_sent)
         if with_result is not None:
             for n in window.asking:
                 answers[n] = with_result(answers[n])
         sent += answers
-
-
-def _shared_by(body: object) -> _Shared:
-    """What a message says itself of its times and of known ids; None: the call's."""
-    if not isinstance(body, Message):
-        return _NOTHING_SAID
-    return (body.delay, body.ttl, body.at, body.expires_at, body.on_duplicate, body.max_delay)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from rq_dlq.core.sending.calls import send
 from rq_dlq.core.sending.packing import asks_result, own_options, packer
@@ -13,13 +13,26 @@ from rq_dlq.errors import InvalidInput
 from rq_dlq.values.message import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
 
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.sending.packing import SendOptions
     from rq_dlq.core.steps.call import Argument
+    from rq_dlq.values.durations import Duration
+    from rq_dlq.values.sent import OnDuplicate
+
+    _Shared: TypeAlias = tuple[
+        Duration | None,
+        Duration | None,
+        datetime | None,
+        datetime | None,
+        OnDuplicate | None,
+        Duration | None,
+    ]
 
 T = TypeVar("T")
+_NOTHING_SAID = (None, None, None, None, None, None)
 
 
 @dataclass(slots=True)
@@ -35,6 +48,27 @@ class Window:
     chunks: list[list[Argument]] = field(default_factory=list["list[Argument]"])
     ids: list[str] = field(default_factory=list[str])
     asking: list[int] = field(default_factory=list[int])
+
+
+def runs_of(
+    bodies: Iterable[T | Message[T]], options: SendOptions
+) -> Iterator[tuple[SendOptions, Iterator[T | Message[T]]]]:
+    """Messages that follow each other and share their times and what happens to known ones."""
+    if options.encode is not None:
+        yield options, iter(bodies)
+        return
+    for (delay, ttl, at, expires_at, known, most), run in groupby(bodies, _shared_by):
+        shared: Message[Any] = Message(
+            None, delay=delay, ttl=ttl, at=at, expires_at=expires_at, on_duplicate=known, max_delay=most
+        )
+        yield own_options(shared, options), run
+
+
+def _shared_by(body: object) -> _Shared:
+    """What a message says itself of its times and of known ids; None: the call's."""
+    if not isinstance(body, Message):
+        return _NOTHING_SAID
+    return (body.delay, body.ttl, body.at, body.expires_at, body.on_duplicate, body.max_delay)
 
 
 def window_of(queue: QueueState[T], source: Iterator[T | Message[T]], options: SendOptions) -> Window:
@@ -58,9 +92,9 @@ def _items(
     size = 0
     pack, all_ask = packer(queue, options), asks_result(queue, options)
     queue.said |= options.said
-    drawn = queue.client.ids.drawn()
+    drawn, messages = queue.client.ids.drawn(), (Message,) if options.encode is None else ()
     for body in islice(source, CHUNK):
-        if isinstance(body, Message):
+        if isinstance(body, messages):
             own = own_options(body, options)  # pyright: ignore[reportUnknownArgumentType]
             queue.said |= own.said
             message_id = body.id or next(drawn)
