@@ -71,6 +71,27 @@ async def connections_of(broker: Any) -> Any:
     return bare._connections
 
 
+def refuse_beside(connections: Any, word: bytes, note: bytes) -> None:
+    """From now on the server refuses a command of this name that is sent in one batch with another one."""
+    talk: Callable[..., Any] = connections._talk
+
+    def after(commands: list[tuple[Any, ...]], replies: list[Any]) -> list[Any]:
+        if not {word, note} <= {command[0] for command in commands}:
+            return replies
+        refused = redis.exceptions.ResponseError("not now")
+        return [
+            refused if command[0] == word else reply for command, reply in zip(commands, replies, strict=True)
+        ]
+
+    async def awaiting(commands: list[tuple[Any, ...]]) -> list[Any]:
+        return after(commands, await talk(commands))
+
+    def blocking(commands: list[tuple[Any, ...]]) -> list[Any]:
+        return after(commands, talk(commands))
+
+    connections._talk = awaiting if inspect.iscoroutinefunction(talk) else blocking
+
+
 def told_of(connections: Any) -> list[tuple[Any, ...]]:
     """From now on all commands that are sent."""
     seen: list[tuple[Any, ...]] = []

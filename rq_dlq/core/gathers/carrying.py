@@ -57,15 +57,16 @@ def carry_ended(queue: QueueState[Any], now: int | None) -> Steps[None]:
         queue.carries_at = now + AGAIN
 
 
-def carry_left(queue: QueueState[Any]) -> Steps[None]:
-    """Carry the shares of a queue that was deleted; if that fails, `then` is due at the end of `within`."""
-    yield from _left_to_others(queue, _carry_all(queue.keys))
+def carry_left(queue: QueueState[Any], found: list[str] | None) -> Steps[None]:
+    """Carry the shares of a deleted queue, first any found; if it fails, `then` is due as `within` ends."""
+    yield from _left_to_others(queue, _carry_all(queue.keys, found))
 
 
-def _carry_all(keys: QueueKeys) -> Steps[None]:
-    while gathers := (yield calls.ended(keys)):
+def _carry_all(keys: QueueKeys, found: list[str] | None) -> Steps[None]:
+    while gathers := (yield calls.ended(keys)) if found is None else found:
         for gather in gathers:
             yield from carry(keys, gather)
+        found = None
 
 
 def carry_soon(queue: QueueName, gather: str) -> Steps[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rq_dlq.core.gathers import calls as gather_calls
 from rq_dlq.core.gathers.carrying import carry_left
 from rq_dlq.core.jobs.jobs import roll_forward
 from rq_dlq.core.queues import calls as queue_calls
@@ -11,9 +12,8 @@ from rq_dlq.core.queues.names import behind
 from rq_dlq.core.queues.queue import forget, only_live
 from rq_dlq.core.queues.registry import unlist
 from rq_dlq.core.queues.who import act as act_of
-from rq_dlq.core.queues.who import note
+from rq_dlq.core.queues.who import note_beside
 from rq_dlq.core.steps.replies import ERRORS, Word
-from rq_dlq.core.steps.riding import riding
 from rq_dlq.core.steps.senders import once
 from rq_dlq.core.steps.step import CHUNK, WINDOW, Steps
 
@@ -56,7 +56,10 @@ def _delete(queue: QueueState[Any], *, force: bool, by: str | None) -> Steps[int
             raise ERRORS[Word.NOT_EMPTY](message)
         before = found
         yield from roll_forward(queue.keys, CHUNK * WINDOW, early=True)
-    yield from riding(carry_left(queue), note(queue.keys.namespace, act, queue=queue.name, number=found))
-    yield from unlist(queue.keys)
+    keys = queue.keys
+    ended = gather_calls.ended(keys)
+    gathers = yield from note_beside(ended, keys.namespace, act, queue=queue.name, number=found)
+    yield from carry_left(queue, gathers)
+    yield from unlist(keys)
     forget(queue)
     return found

@@ -19,10 +19,9 @@ from rq_dlq.core.policies import calls
 from rq_dlq.core.policies.given_names import check_names, given_names, usual_names
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.registry import LETTERS
-from rq_dlq.core.queues.who import act_by, note
+from rq_dlq.core.queues.who import act_by, note, note_beside
 from rq_dlq.core.steps.driving import together
 from rq_dlq.core.steps.replies import Word
-from rq_dlq.core.steps.riding import riding
 from rq_dlq.core.steps.step import Pipeline, Steps, chunks
 from rq_dlq.errors import BrokerRefused, PolicyError, UpgradeRequired
 from rq_dlq.policy import Entry, Pattern, PolicyMap, QueueSettings
@@ -232,11 +231,9 @@ def _write_entry(
         replaced = (yield calls.set_policy(namespace, pattern.text, text, seen)) or b""
         if seen is None or replaced in {seen, text}:
             break
-    return (yield from riding(note(namespace, noted if before != text else ""), _names(namespace)))
-
-
-def _names(namespace: str) -> Steps[list[str]]:
-    return (yield queue_calls.registered(namespace))  # type: ignore[no-any-return]
+    names = queue_calls.registered(namespace)
+    found = yield from note_beside(names, namespace, noted if before != text else "")
+    return (yield names) if found is None else found
 
 
 def _earlier(pattern: Pattern, text: bytes) -> Entry | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import secrets
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from rq_dlq.core.queues import calls
+from rq_dlq.core.steps.call import Command
+from rq_dlq.core.steps.step import Pipeline
 from rq_dlq.errors import BrokerRefused, InvalidInput
 from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.durations import shown
@@ -18,6 +20,7 @@ from rq_dlq.values.user import user_at_host
 if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
 
+R = TypeVar("R")
 logger = logging.getLogger("rq_dlq")
 MOST_NAME = 200  # characters of an operator's name
 MOST_TEXT = 1_000  # characters of the chosen messages, and of the change
@@ -70,12 +73,36 @@ def note(namespace: str, act: str, *, queue: str = "", number: int = 0) -> Steps
     """
     if not act:
         return
+    try:
+        yield _entry(namespace, act, queue, number)
+    except BrokerRefused as error:  # as a full server does, from which something was just removed
+        _, did, *_, chosen, _ = msgspec.json.decode(act)
+        logger.warning("the audit has no record of this: %s %s: %s", did, queue or chosen, error)
+
+
+def note_beside(
+    read: Command[R], namespace: str, act: str, *, queue: str = "", number: int = 0
+) -> Steps[R | None]:
+    """Note an act as `note` does, and read something in the same round trip.
+
+    Not by `riding`: a read that is refused would have the note written twice.
+
+    Returns:
+        What was read; None: nothing, since that was refused, or there is no act.
+    """
+    if not act:
+        return None
+    both = _entry(namespace, act, queue, number), read
+    noted, found = yield Pipeline([Command(one.parts, optional=True) for one in both])
+    if noted is None:  # it was refused; alone, it says why
+        yield from note(namespace, act, queue=queue, number=number)
+    return None if found is None else read.read(found, repeated=False)
+
+
+def _entry(namespace: str, act: str, queue: str, number: int) -> Command[bytes]:
     act_id, did, by, user, chosen, _ = msgspec.json.decode(act)
     fields: dict[str, str | int] = {"act": act_id, "queue": queue, "number": number, "chosen": chosen}
-    try:
-        yield calls.note(namespace, did=did, by=by, user=user, **fields)
-    except BrokerRefused as error:  # as a full server does, from which something was just removed
-        logger.warning("the audit has no record of this: %s %s: %s", did, queue or chosen, error)
+    return calls.note(namespace, did=did, by=by, user=user, **fields)
 
 
 def _text(text: str) -> str:

@@ -21,7 +21,7 @@ from rq_dlq.core.redrive import start
 from rq_dlq.core.redrive.terms import Terms
 from rq_dlq.core.steps.step import CHANGED
 from rq_dlq.values.user import user_at_host
-from tests.behaviour.faults import lose_replies
+from tests.behaviour.faults import connections_of, lose_replies, refuse_beside
 from tests.behaviour.helpers import bury
 from tests.conftest import Clock
 from tests.variants import on_fakeredis
@@ -204,6 +204,19 @@ async def test_a_full_server_is_emptied_all_the_same(
     assert "the audit has no record of this: deleted a" in caplog.text
     assert await broker.queues() == []
     raw.delete(f"{broker.settings.namespace}:audit")
+
+
+async def test_a_read_that_is_refused_does_not_write_a_note_twice(broker: Any, raw: Any) -> None:
+    """The note and the read share a round trip; the read alone is repeated, or left to others."""
+    connections = await connections_of(broker)
+    refuse_beside(connections, b"SMEMBERS", b"XADD")
+    refuse_beside(connections, b"ZRANGEBYSCORE", b"XADD")
+    queue = broker.queue("a")
+    await queue.send("x")
+    assert await broker.policies.set("a", max_in_flight=1, by="ana") == 1
+    assert await queue.delete(force=True, by="ben") == 1
+    notes = [fields[b"did"] for _, fields in raw.xrange(f"{broker.settings.namespace}:audit")]
+    assert notes == [b"set a policy", b"deleted"]
 
 
 def test_every_method_of_operators_takes_who() -> None:
