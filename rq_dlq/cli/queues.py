@@ -107,7 +107,7 @@ def show(context: Context, name: str) -> None:
     queue = broker.queue(family_of(context, name))
     stats = queue.stats()
     at, found = broker._run(outages.of_queue(queue._core.keys))
-    said = [f"{outage.what(one, at)}; {outage.advice(one, at)}" for one in found if outage.level_of(one)]
+    said = [line for one in found if (line := outage.line(one, at))]
     still = "" if said and not stats.ready else why_still(stats)  # the outage is why
     more = {"oldest": _listed.oldest(stats, found), "blocked": stats.blocked, "stands_still": still or None}
     context.output.record(_show.queue_row(stats) | more | {"outages": "\n".join(said) or None})

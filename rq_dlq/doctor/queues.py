@@ -12,7 +12,7 @@ from rq_dlq.core.keyed.outages import of_queue, paused_keys
 from rq_dlq.core.looking.uncharged import held_by
 from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.policies import calls as policy_calls
-from rq_dlq.core.processes.busy import busy
+from rq_dlq.core.processes.busy import LONG, busy
 from rq_dlq.core.processes.processes import processes, workers
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.each import UnreachableQueue, each_queue
@@ -43,7 +43,6 @@ R = TypeVar("R")
 SHOWN: Final = 10  # lines
 OFTEN: Final = 5  # failures in a row without a charge that are reported
 READ: Final = 100  # scheduled messages of a queue that are examined for these
-LONG: Final = 60.0  # seconds that a call may take without a report while messages wait for its place
 PATIENCE: Final = 600_000  # milliseconds that a message may wait for others of its key without a report
 NUMBERED_BEFORE: Final = "its keys or dependencies have the lanes of 0.1.0"
 DECLARED_BEFORE: Final = "a program of 0.1.0 has declared its settings, and gets errors"
@@ -71,10 +70,11 @@ def _outages(namespace: str, names: Sequence[str]) -> Steps[list[tuple[Level, st
     for one, special in zip(keys, lanes, strict=True):
         if special:
             at, found = yield from of_queue(one)
-            for known in found:
-                if level := outage.level_of(known):
-                    words = f"{one.family}: {outage.what(known, at)}; {outage.advice(known, at)}"
-                    said.append((level, words))
+            said.extend(
+                (level, f"{one.family}: {outage.line(known, at)}")
+                for known in found
+                if (level := outage.level_of(known))
+            )
     return said
 
 
@@ -176,8 +176,8 @@ def calls_held(settings: BrokerSettings) -> Steps[Check]:
 
 def _calls_held(settings: BrokerSettings, names: Sequence[str]) -> Steps[list[str | UnreachableQueue]]:
     found = yield from busy(settings.namespace)
-    full = [name for name in names if (one := found.get(name)) and one.is_full and one.oldest >= LONG]
-    asked = [queue_calls.stats(QueueKeys(settings.namespace, name), name) for name in full]
+    long = [name for name in names if name in found and found[name].is_held_long]
+    asked = [queue_calls.stats(QueueKeys(settings.namespace, name), name) for name in long]
     told: list[tuple[int, QueueStats]] = (yield Pipeline(asked)) if asked else []
     return [f"{one.name}: {one.ready:,} ready; {found[one.name]}" for _, one in told if one.ready]
 

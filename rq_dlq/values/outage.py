@@ -86,6 +86,11 @@ def advice(found: DependencyStats, at: datetime) -> str:
     return "; ".join(said)
 
 
+def line(found: DependencyStats, at: datetime) -> str:
+    """Its state and what to do; empty: it is up, and there is nothing to say."""
+    return f"{what(found, at)}; {advice(found, at)}" if level_of(found) else ""
+
+
 def hanging(found: DependencyStats, at: datetime) -> str:
     """The call that was let through first and has not ended, in words; empty: there is none."""
     if not found.hangs:

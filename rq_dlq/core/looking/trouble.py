@@ -1,8 +1,10 @@
 """Finds problems of queues, for `rq-dlq top`, the page, and assistants.
 
 It judges what one overview has read, so it may run each second. `doctor/queues` reads more of each queue,
-and says what to change. `doctor/vitals` judges its own process without Redis, and `telemetry/health` only
-tells that.
+and says what to change: keys that are held up, calls that last long, failures that charge nothing. A fact
+that both look at has one judge: an outage `values/outage`, a queue that stands still
+`values/readable.why_still`, what workers hold `core/processes/busy`. Alerts have the limits of this module.
+`doctor/vitals` judges its own process without Redis, and `telemetry/health` only tells that.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rq_dlq.core.processes.processes import workers
 from rq_dlq.core.steps.driving import unrepeated
@@ -15,6 +15,9 @@ from rq_dlq.values.readable import many, span
 if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.values.process import ProcessReport
+
+
+LONG: Final = 60.0  # seconds that a call may take without a report while messages wait for its place
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,14 @@ class Busy:
     def is_full(self) -> bool:
         """Whether they hold as many messages as they handle at once."""
         return self.held >= self.places
+
+    @property
+    def is_held_long(self) -> bool:
+        """Whether a call has lasted long beside which no other message has a place.
+
+        `looking/trouble` looks at what waits instead: messages may wait long although each call is short.
+        """
+        return self.is_full and self.oldest >= LONG
 
     def __str__(self) -> str:
         does = "worker holds" if self.workers == 1 else "workers hold"
