@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
+from rq_dlq.core.queues.who import who
+from rq_dlq.errors import ConfigurationError
 from rq_dlq.values.changed import Refusal, in_words
 from rq_dlq.values.failure import moment
 
@@ -25,6 +27,7 @@ class Plan(Generic[R]):
     `carry_out` does what the plan says, and nothing more: to the messages that were there when it was made. A
     message that came or died since stays as it is, and so does one that was redriven or moved since, even if
     it is back. The plan is good for an hour, and once: carried out again, it only returns the first answer.
+    It cannot be pickled: it stays in the process that made it.
 
     Attributes:
         verb: redrive, purge, dead_letter, expire, deliver_now, prioritize, move or copy.
@@ -80,7 +83,7 @@ class Plan(Generic[R]):
             `CarriedOut`.
 
         Raises:
-            InvalidInput: the plan is more than an hour old; nothing was done.
+            InvalidInput: the plan is more than an hour old, or `by` is not a name; nothing was done.
 
         Examples:
             >>> plan = mails.dlq.redrive(all=True, dry_run=True)
@@ -88,7 +91,14 @@ class Plan(Generic[R]):
             >>> print(job.carried_out)
             1 moved back
         """
+        who(by)  # also of a plan that chose nothing
         return self._carry(by)  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> NoReturn:
+        raise ConfigurationError(
+            "a plan cannot be pickled for another process, since it may contain functions: carry it out "
+            "where it was made, or make one there"
+        )
 
 
 def plan_of(queue: str, planned: Planned, carry: Callable[[str | None], Any]) -> Plan[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 import rq_dlq
-from rq_dlq import BrokerUnavailable, CarriedOut, InvalidInput, Message
+from rq_dlq import BrokerUnavailable, CarriedOut, ConfigurationError, InvalidInput, Message
 from rq_dlq.core.changing import changing, plans
 from rq_dlq.core.changing.changing import TAKES
 from rq_dlq.core.redrive import start
@@ -109,6 +110,27 @@ async def test_only_what_was_there_is_done_and_only_once(name: str, queue: Any, 
     for _ in range(2):  # a double click, a reload
         assert told(await plan.carry_out(by="eve")) == done
     assert await counts(queue) == there
+
+
+@each_row_afresh("name", CASES)
+async def test_who_carries_out_a_plan_has_a_name(name: str, queue: Any, clock: Clock) -> None:
+    """Also if it chose nothing, or was carried out before; and the plan is still good after that."""
+    for number in (0, 3):
+        clock.advance("1s")
+        if number:
+            await come(queue, CASES[name].place, range(number))
+        plan = await CASES[name].made(queue)
+        for _ in range(2):
+            with pytest.raises(InvalidInput, match="pass a name"):
+                await plan.carry_out(by="")
+            assert told(await plan.carry_out(by="anna")).changed == number
+
+
+async def test_a_plan_stays_in_its_process(queue: Any) -> None:
+    await queue.send("x")
+    plan = await queue.purge(all=True, dry_run=True)
+    with pytest.raises(ConfigurationError, match="a plan cannot be pickled"):
+        pickle.dumps(plan)
 
 
 async def test_the_table_of_the_module_has_every_verb() -> None:
