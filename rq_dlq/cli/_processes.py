@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rq_dlq.processes")
 TICK = 0.05  # seconds between two checks of the processes
-WORKS, FULL = b"w", b"f"
-"""What a process tells its parent; full: it has reached a limit, and asks for a new process in its place."""
+WORKS, FULL, FAR = b"w", b"f", b"m"
+"""What a process tells its parent; full: it has reached a limit, and asks for a new process in its place.
+
+Far: it takes twice the memory that it may, and must not wait for its turn."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds before a process that died immediately is restarted
 
 
@@ -51,7 +53,7 @@ def start(command: Sequence[str], parent: socket.socket) -> subprocess.Popen[byt
 
 
 def tell(word: bytes) -> None:
-    """Tell the parent `WORKS` or `FULL`."""
+    """Tell the parent `WORKS`, `FULL` or `FAR`."""
     with suppress(OSError):  # the parent is gone, or stdin is no socket
         os.write(0, word)
 
@@ -70,6 +72,7 @@ class Slot:
         reloading: the process was told to end for a restart.
         works: the process has told that it works.
         full: when the process told that it has reached a limit; None: it has not.
+        far: it is far beyond its limit of memory.
         ears: receives what the process tells.
     """
 
@@ -82,6 +85,7 @@ class Slot:
     reloading: bool = False
     works: bool = False
     full: float | None = None
+    far: bool = False
     ears: socket.socket | None = None
 
     def begin(self, command: Sequence[str], now: float) -> None:
@@ -98,7 +102,7 @@ class Slot:
                 ours.close()
                 raise
         ours.settimeout(0)
-        self.ears, self.since, self.works, self.full = ours, now, False, None
+        self.ears, self.since, self.works, self.full, self.far = ours, now, False, None, False
 
     def hear(self, now: float) -> None:
         """Note what the process has told."""
@@ -106,7 +110,7 @@ class Slot:
             return
         with suppress(OSError):  # it has told nothing
             told = self.ears.recv(1 << 10)
-            self.works = self.works or WORKS in told
+            self.works, self.far = self.works or WORKS in told, self.far or FAR in told
             if FULL in told:
                 self.full = now
 
@@ -114,7 +118,7 @@ class Slot:
         """Note that the process has ended."""
         if self.ears is not None:
             self.ears.close()
-        self.process, self.ears, self.works, self.full = None, None, False, None
+        self.process, self.ears, self.works, self.full, self.far = None, None, False, None, False
 
     def reload(self) -> None:
         """Tell the process to end, once: a second signal would cancel running calls."""
@@ -224,7 +228,14 @@ class Supervisor:
             slot.reload()
 
     def _replace_one(self) -> None:
-        """Replace the process that first told that it is full, if all others work, or are done."""
+        """Replace the process that first told that it is full, if all others work, or are done.
+
+        One that is far beyond its limit of memory is replaced in any case: the others need memory, too.
+        """
+        for slot in self._slots:
+            if slot.far and not slot.reloading:
+                logger.warning("process %d takes twice --max-memory: a new one takes its place", slot.number)
+                slot.reload()
         full = [(slot.full, slot.number) for slot in self._slots if slot.full is not None]
         if full and all(slot.done or (slot.works and not slot.reloading) for slot in self._slots):
             slot = self._slots[min(full)[1] - 1]

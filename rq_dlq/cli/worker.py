@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from rq_dlq.cli._context import CliCommand, Context, pass_context, typed
 from rq_dlq.cli._health import health_options, metrics_of
 from rq_dlq.cli._logs import log_times
 from rq_dlq.cli._options import import_timeout_option, log_format_option
-from rq_dlq.cli._processes import FULL, WORKS, Supervisor, environment, tell, worker_command
+from rq_dlq.cli._processes import FAR, FULL, WORKS, Supervisor, environment, tell, worker_command
 from rq_dlq.cli._unread import ending_unread
 from rq_dlq.cli._watch import watching
 from rq_dlq.core.processes.processes import maintainers
@@ -243,7 +244,8 @@ def _run(
     threading.Thread(target=_end_in_time, args=(run.stop,), daemon=True).start()
     if until_eof:
         threading.Thread(target=_stop_at_eof, daemon=True).start()
-        run.recycling.then = lambda: tell(FULL)
+        run.recycling.then = partial(tell, FULL)
+        run.recycling.far = partial(tell, FAR)
         threading.Thread(target=_tell_that_it_works, args=(run.vitals,), daemon=True).start()
     gc.freeze()  # imported objects stay; scanning them for garbage would stop all calls for a while
     with (

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 STATM = Path("/proc/self/statm")
 SPREAD = 0.1  # a limit is at most this part lower or higher
 LOOK = 1.0  # seconds between two looks at the memory
+FAR = 2  # times the limit of memory: a process that waits for its turn to end does not wait beyond that
 
 
 class Limits(NamedTuple):
@@ -71,15 +72,18 @@ class Recycling:
     Attributes:
         then: the same; a process of `rq-dlq worker --processes` asks its parent instead, which lets one end
             at a time.
+        far: what happens, once, if it has not ended when it takes twice the memory that it may: it is not
+            left to grow until the machine has none.
     """
 
     def __init__(self, limits: Limits, counts: Mapping[str, int], then: Callable[[], object]) -> None:
         self.then = then
+        self.far: Callable[[], object] = lambda: None
         self._counts = counts
         self._messages = inf if limits.messages is None else max(1, round(_near(limits.messages)))
         self._memory = inf if limits.memory is None else _near(limits.memory)
         self._looked = 0.0  # monotonic seconds
-        self._reached = threading.Lock()  # held from then on
+        self._reached, self._beyond = threading.Lock(), threading.Lock()  # held from then on
 
     def begin(self) -> None:
         """Look at the memory before the first message: every process would end at such a limit."""
@@ -104,6 +108,8 @@ class Recycling:
             self._looked = now
             if (used := resident()) >= self._memory:
                 self._reach(f"takes {_megabytes(used)}; max_memory is {_megabytes(self._memory)} here")
+            if used >= FAR * self._memory and self._beyond.acquire(blocking=False):
+                self.far()
 
     def _reach(self, why: str) -> None:
         if self._reached.acquire(blocking=False):

@@ -122,6 +122,20 @@ def test_a_limit_that_is_reached_before_the_first_message_is_not_heeded(
     assert "before its first message, more than max_memory, about 1 MB, allows" in said
 
 
+def test_twice_the_memory_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To a parent that has not let the process end at its limit."""
+    monkeypatch.setattr(recycling, "LOOK", -1)
+    told: list[str] = []
+    one = Recycling(Limits(None, 100), Counter(), lambda: told.append("full"))
+    one.far = lambda: told.append("far")
+    for used in (89, 111, 170, 179, 221, 300):
+        monkeypatch.setattr(recycling, "resident", lambda used=used: used)
+        one.look()
+        if used < 180:
+            assert told == ["full"] * (used > 100)
+    assert told == ["full", "far"]
+
+
 def test_the_memory_is_that_of_the_process() -> None:
     before = resident()
     assert before == pytest.approx(psutil.Process().memory_info().rss, rel=0.2)
@@ -236,3 +250,25 @@ def test_while_a_new_process_does_not_work_no_other_is_replaced(monkeypatch: pyt
     monkeypatch.setattr(Supervisor, "_replace_one", replace_one)
     assert supervisor.run() == 0
     assert len(watched.started) == 4
+
+
+@pytest.mark.usefixtures("_signals")
+def test_a_process_that_takes_twice_its_memory_waits_for_no_turn(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """None of the others works, so at its limit it would go on."""
+    watched = Watched(monkeypatch, b"fm", b"")
+    supervisor = Supervisor([], 3)
+
+    def end() -> None:
+        wait_until(lambda: len(watched.started) >= 6)
+        supervisor.end()
+
+    ending = threading.Thread(target=end)
+    ending.start()
+    assert supervisor.run() == 0
+    ending.join()
+    assert len(watched.started) == 6
+    told = [one for one in caplog.messages if "takes twice --max-memory" in one]
+    assert len(told) == 3
+    assert "restarting it in" not in caplog.text
