@@ -31,7 +31,7 @@ function Outcomes.note(q, event, id, head, state, delay, detail)
   local names = q.names
   names[consumer] = names[consumer] or Values.json('[' .. consumer .. ']')[1] or ''
   redis.pcall(
-    'XADD', q.outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', State.attempts(state),
+    'XADD', q.outcomes, 'MAXLEN', '~', kept, '*', 'id', id, 'event', event, 'attempt', Values.digits(State.attempts(state)),
     'age', Values.digits(age), 'delay', Values.digits(delay), 'consumer', names[consumer],
     'error', failure.type or '', 'fingerprint', failure.fingerprint or '',
     'reason', state.reason, 'cause', detail.cause or '', 'birth', birth
@@ -40,10 +40,14 @@ end
 
 -- Records acked messages in the outcome history, from their heads and their states before the ack, if these can be read.
 function Outcomes.note_acked(q, ids, heads, texts)
+  local seen, state, detail
   for n, id in ipairs(ids) do
+    if heads[n] and texts[n] ~= seen then -- most messages have the same state
+      seen, state = texts[n], State.parse(texts[n], heads[n].birth)
+      detail = { consumer = Leases.holder(q, state.token) }
+    end
     if heads[n] then -- otherwise an ack was cut off
-      local state = State.parse(texts[n], heads[n].birth)
-      Outcomes.note(q, 'acked', id, heads[n], state, 0, { consumer = Leases.holder(q, state.token) })
+      Outcomes.note(q, 'acked', id, heads[n], state, 0, detail)
     end
   end
 end
