@@ -89,8 +89,7 @@ local function keep_results(q, ids, texts, given)
       ended, results, births = ended or {}, results or {}, births or {}
       local last = #ended + 1
       if #birth < 2 then -- version 0.1.0 sent it
-        local head = Record.head_of(q, ids[n], texts[n])
-        birth = head and Values.digits(head.birth) or '0'
+        birth = Values.digits(Record.birth_of(q, ids[n], texts[n]) or 0)
       end
       ended[last], results[last], births[last] = ids[n], given[ids[n]] or '', birth
     end
@@ -101,13 +100,13 @@ local function keep_results(q, ids, texts, given)
   return linked
 end
 
--- The heads of messages, for the outcome history.
-local function heads_of(q, ids, texts)
-  local heads = {}
+-- The births of messages, for the outcome history.
+local function births_of(q, ids, texts)
+  local births = {}
   for n, id in ipairs(ids) do
-    heads[n] = Record.head_of(q, id, texts[n]) -- nil: an ack was cut off
+    births[n] = Record.birth_of(q, id, texts[n]) -- nil: an ack was cut off
   end
-  return heads
+  return births
 end
 
 -- Removes messages that were acked, and counts them. Returns the dependency whose breaker that closed; nil: none; and
@@ -121,7 +120,7 @@ function Acks.remove(q, ids, texts, given, most)
   if (settings[4] or gated) and redis.call('EXISTS', q.strikes, q.special, q.runs) > 0 then
     successes = Breaker.successes(q, ids, texts, gated, most or #ids)
   end
-  local heads = settings[1] and heads_of(q, ids, texts)
+  local born = settings[1] and births_of(q, ids, texts)
   -- first, so that a message that is gone has its result, and its end is known to its gather
   local linked, over, others = keep_results(q, ids, texts, given), nil, ids
   if linked then
@@ -143,8 +142,8 @@ function Acks.remove(q, ids, texts, given, most)
   if successes then
     closed = Breaker.count_successes(q, successes)
   end
-  if heads then
-    Outcomes.note_acked(q, ids, heads, texts)
+  if born then
+    Outcomes.note_acked(q, ids, born, texts)
   end
   for n = 1, #ids do
     local job = #texts[n] > PLAIN and Redrive.of(texts[n])

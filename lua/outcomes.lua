@@ -38,16 +38,17 @@ function Outcomes.note(q, event, id, head, state, delay, detail)
   )
 end
 
--- Records acked messages in the outcome history, from their heads and their states before the ack, if these can be read.
-function Outcomes.note_acked(q, ids, heads, texts)
-  local seen, state, detail
+-- Records acked messages in the outcome history, from their births and their states before the ack, if these can be read.
+function Outcomes.note_acked(q, ids, births, texts)
+  local head, seen, state, detail = {}, nil, nil, nil -- of a head no more is needed than the birth
   for n, id in ipairs(ids) do
-    if heads[n] and texts[n] ~= seen then -- most messages have the same state
-      seen, state = texts[n], State.parse(texts[n], heads[n].birth)
+    head.birth = births[n]
+    if head.birth and texts[n] ~= seen then -- most messages have the same state
+      seen, state = texts[n], State.parse(texts[n], head.birth)
       detail = { consumer = Leases.holder(q, state.token) }
     end
-    if heads[n] then -- otherwise an ack was cut off
-      Outcomes.note(q, 'acked', id, heads[n], state, 0, detail)
+    if head.birth then -- otherwise an ack was cut off
+      Outcomes.note(q, 'acked', id, head, state, 0, detail)
     end
   end
 end

@@ -202,6 +202,19 @@ function Record.head_of(q, id, text)
   return Record.read(record), false
 end
 
+-- The birth of a message, if no more of its head is needed; nil: it does not exist, or is of a later form.
+function Record.birth_of(q, id, text)
+  local birth = stated_head(text)
+  if birth then
+    return not Record.is_later('', text) and redis.call('HEXISTS', q.messages, id) == 1 and birth or nil
+  end
+  local record = redis.call('HGET', q.messages, id)
+  if not record or Record.is_later(record, text) then
+    return nil
+  end
+  return #record < 8 and 0 or Record.birth_in(record)
+end
+
 -- The head of a held message, and whether it is of a later form, as in Record.head_of. If an ack or a discard was cut off,
 -- nil, and the remains of the message are removed.
 function Record.held_head(q, id, text)

@@ -239,8 +239,8 @@ local function without_end(q, id, text, meant, asks, here)
   if asks then
     return (meant <= 0 or meant == here) and Reply.PENDING or Reply.UNKNOWN
   end
-  local head = Record.head_of(q, id, text)
-  return head and (meant <= 0 or meant == head.birth) and Reply.UNASKED or Reply.UNKNOWN
+  local birth = Record.birth_of(q, id, text)
+  return birth and (meant <= 0 or meant == birth) and Reply.UNASKED or Reply.UNKNOWN
 end
 
 -- Reads the outcomes of sends whose results were asked for. Returns each outcome and the birth of its send (0: unknown);
@@ -259,8 +259,7 @@ function Verbs.result(q, ARGV)
     local asks = tonumber(text:match(' result=([1-9]%d*)') or nil) -- its birth; 1: version 0.1.0 sent it
     local here = asks
     if ended and (not here or here == 1) then
-      local head = Record.head_of(q, ids[n], texts[n])
-      here = head and head.birth
+      here = Record.birth_of(q, ids[n], texts[n])
     end
     local its, birth = own_end(ended, kept[2 * n], since, meant, here, text == '' or text:find('^live'))
     left[n] = its and { its, birth } or without_end(q, ids[n], texts[n], meant, asks, here)
