@@ -90,14 +90,19 @@ def _read(keys: QueueKeys, message_id: str) -> Steps[tuple[float | None, list[Ch
     number: float | None = yield calls.number_of(keys, gather)
     if number is None:
         return None, []
-    children: list[Child] = []
-    for row in (yield calls.rows(keys, gather, number)):
-        family, blank, child = row.name.partition(" ")
+    rows: list[calls.GatherRow] = yield calls.rows(keys, gather, number)
+    found: dict[tuple[str, str], Child] = {}
+    shares = [row.name for row in rows if " " not in row.name]
+    for family in shares:
+        for child in (yield from _share(replace(keys, family=family), calls.share(message_id, keys.family))):
+            found[family, child.id] = child
+    if shares:  # one may have come since, before its queue was read: its children are added here first
+        rows = yield calls.rows(keys, gather, number)
+    for row in rows:
+        family, blank, child_id = row.name.partition(" ")
         if blank:
-            children.append(Child(family, child, row.end, row.asked))
-        else:
-            children += yield from _share(replace(keys, family=family), calls.share(message_id, keys.family))
-    return number, children
+            found[family, child_id] = Child(family, child_id, row.end, row.asked)
+    return number, [*found.values()]
 
 
 def _share(keys: QueueKeys, gather: str) -> Steps[list[Child]]:

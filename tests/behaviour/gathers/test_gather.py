@@ -543,7 +543,7 @@ async def test_a_gather_that_is_over_gives_its_children_to_another(
     assert not raw.exists(*KEYS)
 
 
-async def test_a_late_part_is_not_brought_to_a_later_gather(broker: Any, raw: Any) -> None:
+async def test_a_late_share_is_not_brought_to_a_later_gather(broker: Any, raw: Any) -> None:
     """Of which `then` has the same id."""
     render, reports = broker.queue("render"), broker.queue("reports")
     async with broker.gather(then=(reports, Message("then", id="7"))) as gather:
@@ -636,6 +636,30 @@ async def test_a_carrying_that_failed_stops_no_later_one(broker: Any) -> None:
     lost.left = 0
     await other.ack()
     assert (await reports.stats()).ready == 2
+
+
+async def test_a_share_that_comes_while_it_is_read_is_not_missed(
+    broker: Any, sync_broker: Any, clock: Clock
+) -> None:
+    render, reports = broker.queue("render"), broker.queue("reports")
+    async with broker.gather(then=(reports, "then"), within="1m") as gather:
+        for name in ("one", "two"):
+            await gather.send(render, "x", id=name)
+    clock.advance("1m")
+    (then,) = await reports.claim()
+    lost = await lose_calls(broker, "carry_gather", 99)
+    await render.ack(await render.claim(2))
+    lost.left = 0
+
+    others = [sync_broker.queue("render")]
+
+    def bring(cells: list[Any]) -> list[Any]:
+        if "{render}" in repr(cells) and others:
+            others.pop().maintain()
+        return cells
+
+    await change_talk(broker, bring, lambda cells: cells)
+    assert ends(await then.gathered) == {"one": "acked", "two": "acked"}
 
 
 async def test_results_that_were_dropped_say_so(broker: Any, clock: Clock) -> None:
