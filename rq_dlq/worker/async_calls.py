@@ -9,7 +9,8 @@ from types import coroutine
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.core.steps.driving import drive
-from rq_dlq.worker.running import checked
+from rq_dlq.values.forks import this_process
+from rq_dlq.worker.running import checked, end_child
 from rq_dlq.worker.stopping import DeadlinePassed, HandlerTimeout, Stopped
 
 if TYPE_CHECKING:
@@ -17,10 +18,9 @@ if TYPE_CHECKING:
 
     from rq_dlq.asyncio.delivery import Delivery
     from rq_dlq.client.handlers import Handler
-    from rq_dlq.worker.async_tasks import Call
+    from rq_dlq.core.queues.observers import Handling, Observers
+    from rq_dlq.worker.async_tasks import Call, Rest
     from rq_dlq.worker.stopping import Stop
-
-_driven: Callable[..., Awaitable[object]] = coroutine(drive)  # type: ignore[assignment]
 
 
 class AsyncCalls:
@@ -30,54 +30,110 @@ class AsyncCalls:
         calls: the calls whose tasks have not ended, by delivery.
         stop: the stages of the worker's shutdown.
         settles: whether ended calls are about to be settled, so that running calls must wait.
+        ended: called with a call's delivery and error; returns what is left to be awaited.
 
     Attributes:
         running: the deliveries whose handlers run.
     """
 
     def __init__(
-        self, handler: Handler, calls: Mapping[Delivery[Any], Call], stop: Stop, settles: Callable[[], bool]
+        self,
+        handler: Handler,
+        observers: Observers,
+        calls: Mapping[Delivery[Any], Call],
+        stop: Stop,
+        *,
+        settles: Callable[[], bool],
+        ended: Callable[[Delivery[Any], BaseException | None], Rest],
     ) -> None:
         self._function, self._takes_delivery = handler.function, handler.takes_delivery
-        self._timeout, self._deadline = (
-            handler.timeout or inf,
-            handler.deadline,
-        )  # seconds; whether there is one
-        self._calls, self._stop, self._settles = calls, stop, settles
+        self._timeout, self._deadline = handler.timeout or inf, handler.deadline  # seconds; is there one
+        self._observers, self._calls, self._stop = observers, calls, stop
+        self._settles, self._ended = settles, ended
+        self._process = this_process()
         self.running: set[Delivery[Any]] = set()
         self._cancelled: set[Delivery[Any]] = set()
 
-    async def run(self, delivery: Delivery[Any]) -> BaseException | None:
-        """Run the handler; returns the error that it ended with."""
-        seconds, over = self._timeout, HandlerTimeout
-        if self._deadline and (left := delivery._time_to_live(time.monotonic())) < seconds:  # noqa: SLF001
-            seconds, over = left, DeadlinePassed
-        limit = None if seconds == inf else asyncio.timeout(seconds)
+    def begin(self, delivery: Delivery[Any]) -> Rest:
+        """Run the handler until it ends or waits; returns what is left, to be awaited in this task."""
+        began, handling = time.monotonic(), None
+        if self._observers:
+            handling = self._observers.handling(delivery)
         self.running.add(delivery)
+        if self._settles():  # its task was made before enough calls had ended
+            return self._go_on(delivery, began, handling, self._later(delivery))
         try:
-            if self._settles():  # its task was made before enough calls had ended
-                await self._held_up()
-            body = delivery.body
-            call = self._function(body, delivery) if self._takes_delivery else self._function(body)
+            call, future = self._call(delivery), None
+            try:
+                future = call.send(None)
+            except StopIteration as end:
+                call, delivery._returned = None, checked(end.value)  # noqa: SLF001
+        except BaseException as error:  # noqa: BLE001 - no error of a handler ends the worker
+            return self._end(delivery, self._error(delivery, error), handling)
+        if call is None:
+            return self._end(delivery, None, handling)
+        return self._go_on(delivery, began, handling, self._driven(call, future))
+
+    def _end(self, delivery: Delivery[Any], error: BaseException | None, handling: Handling | None) -> Rest:
+        self.running.discard(delivery)  # a later cancellation would interrupt the settling
+        self._cancelled.discard(delivery)
+        if this_process() != self._process:
+            end_child(error)
+        if handling is not None:
+            handling.end(error)
+        return self._ended(delivery, error)
+
+    async def _go_on(
+        self, delivery: Delivery[Any], began: float, handling: Handling | None, call: Awaitable[object]
+    ) -> None:
+        """Run a call that waits to its end."""
+        seconds, over = self._timeout, HandlerTimeout
+        if self._deadline and (left := delivery._time_to_live(began)) < seconds:  # noqa: SLF001
+            seconds, over = left, DeadlinePassed
+        limit = None if seconds == inf else asyncio.timeout(began + seconds - time.monotonic())
+        error: BaseException | None = None
+        try:
             if limit is None:
-                delivery._returned = checked(await _driven(call, self._wait))  # noqa: SLF001
+                result: object = await call
             else:
                 async with limit:
-                    delivery._returned = checked(await _driven(call, self._wait))  # noqa: SLF001
-        except TimeoutError as error:
-            if limit is None or not limit.expired():
-                return error
-            where = error.__cause__ or error  # the cancellation, raised where the handler waited
-            return over().with_traceback(where.__traceback__)
-        except asyncio.CancelledError as error:
+                    result = await call
+            delivery._returned = checked(result)  # noqa: SLF001
+        except BaseException as raised:  # noqa: BLE001 - no error of a handler ends the worker
+            error = self._error(delivery, raised)
+            if limit is not None and limit.expired() and isinstance(raised, TimeoutError):
+                # the traceback of the cancellation, raised where the handler waited
+                error = over().with_traceback((raised.__cause__ or raised).__traceback__)
+        rest = self._end(delivery, error, handling)
+        error = None  # its traceback refers to this frame
+        if rest is not None:
+            await rest
+
+    def _error(self, delivery: Delivery[Any], error: BaseException) -> BaseException:
+        """The error of a call; `Stopped`: the worker interrupted it, or the event loop broke."""
+        if isinstance(error, asyncio.CancelledError):
             loop_broke = self._stop.broken and self._calls[delivery][0].cancelling()  # not the call's fault
             return Stopped() if delivery in self._cancelled or loop_broke else error
-        except BaseException as error:  # noqa: BLE001 - no error of a handler ends the worker
-            return error
-        finally:
-            self.running.discard(delivery)  # a later cancellation would interrupt the settling
-            self._cancelled.discard(delivery)
-        return None
+        return error
+
+    async def _later(self, delivery: Delivery[Any]) -> object:
+        await self._held_up()
+        return await self._driven(self._call(delivery))
+
+    @coroutine
+    def _driven(self, call: Any, *begun: object) -> Generator[object, None, object]:
+        """Drive a call to its end; `begun`: the future that it waits for, if it has begun."""
+        error: BaseException | None = None
+        if begun:
+            try:
+                yield from self._wait(*begun)
+            except BaseException as raised:  # noqa: BLE001 - the call decides
+                error = raised
+        return (yield from drive(call, self._wait, error=error))
+
+    def _call(self, delivery: Delivery[Any]) -> Any:
+        body = delivery.body
+        return self._function(body, delivery) if self._takes_delivery else self._function(body)
 
     def _wait(self, future: object) -> Generator[object, None, None]:
         """Wait on behalf of a call, whatever comes of it.

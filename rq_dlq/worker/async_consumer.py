@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from concurrent.futures import wait
 from contextlib import suppress
 from contextvars import copy_context
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from rq_dlq.asyncio.own import to_its_end
 from rq_dlq.core.steps.riding import riding
-from rq_dlq.values.forks import this_process
 from rq_dlq.worker.async_calls import AsyncCalls
 from rq_dlq.worker.async_leases import CHECK, AsyncLeases
 from rq_dlq.worker.async_settling import AsyncSettling
@@ -22,14 +20,16 @@ from rq_dlq.worker.async_tasks import AsyncTasks
 from rq_dlq.worker.claiming import Pace
 from rq_dlq.worker.consumer import LATE, STUCK_AFTER, Consumer
 from rq_dlq.worker.holding import RETRY_AFTER
-from rq_dlq.worker.running import end_child
 from rq_dlq.worker.tally import logger
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from rq_dlq.asyncio.broker import Broker
     from rq_dlq.asyncio.delivery import Delivery
     from rq_dlq.asyncio.queue import Queue
     from rq_dlq.client.handlers import Handler
+    from rq_dlq.worker.async_tasks import Rest
     from rq_dlq.worker.shared import Shared
 
 LOOK = 1.0  # seconds between two checks of the event loop
@@ -55,31 +55,22 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._late: set[Delivery[Any]] = set()  # their calls exceed their timeouts, and this was logged
         self._pace = Pace(at_once=concurrency)
         create = partial(self._loop.create_task, name=self._thread.name)
-        self._tasks = AsyncTasks(self._unstarted, self._run, self._may_begin, concurrency, create)
+        self._tasks = AsyncTasks(self._unstarted, self._begin, self._may_begin, concurrency, create)
+        begin, run, running = self._tasks.begin, broker._run, self._tasks.running
         self._calls = AsyncCalls(
-            handler, self._tasks.running, shared.stop, lambda: self._acks.holds_up_running
-        )
+            handler, self._observers, running, shared.stop,
+            settles=lambda: self._acks.holds_up_running, ended=self._settle,
+        )  # fmt: skip
+        self._acks = AsyncSettling(
+            self._done, self.settling.settle_done, self._ready, run, shared.stop,
+            enough=shared.finished.are_enough, then=begin,
+        )  # fmt: skip
+        self._leases = AsyncLeases(
+            self.holding, shared, handler.timeout, run,
+            running=lambda: self.running, note_lost=self.note_lost, then=begin,
+        )  # fmt: skip
         self._over: list[Delivery[Any]] = []  # calls that ended in this iteration of the event loop
         self._not_begun: list[Delivery[Any]] = []  # their tasks have begun, but their leases may have expired
-        self._process = this_process()
-        self._acks = AsyncSettling(
-            self._done,
-            self.settling.settle_done,
-            self._ready,
-            broker._run,
-            shared.stop,
-            enough=shared.finished.are_enough,
-            then=self._tasks.begin,
-        )
-        self._leases = AsyncLeases(
-            self.holding,
-            shared,
-            handler.timeout,
-            broker._run,
-            running=lambda: self.running,
-            note_lost=self.note_lost,
-            then=self._tasks.begin,
-        )
         self._resting = False  # it waits until there is capacity to claim
         self._ending = False  # no more calls begin
         self._ended = asyncio.Event()  # a call has ended
@@ -133,8 +124,10 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         while not self._stop.finishing.is_set():
             await self._ready()
             wanted, ahead = self._wanted, self._tasks.full
-            if wanted == 0:
-                await self._rest()
+            if wanted == 0:  # the next claim also acks calls that end in the meantime
+                self._resting = True
+                await self._one_ends(CHECK)
+                self._resting = False
                 continue
             claim = claimer.claim(min(wanted, self._pace.most), waits=not ahead)
             deliveries = await self._broker._run(riding(self._acks.steps(), claim))
@@ -156,12 +149,6 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         """Open a connection unless one is idle, so that settlements are sent without waiting for one."""
         await (await self._broker._connected()).ready(self._key)
 
-    async def _rest(self) -> None:
-        """Wait until there is capacity to claim; that claim also acks calls that end in the meantime."""
-        self._resting = True
-        await self._one_ends(CHECK)
-        self._resting = False
-
     @property
     def _wanted(self) -> int:
         """How many messages to claim: for calls that can begin, and ahead if few claimed messages are left.
@@ -175,8 +162,8 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     def _may_begin(self) -> bool:
         """Whether a call may begin now."""
-        ends = self._ending or self._stop.finishing.is_set()
-        return not (ends or self._acks.begins or self._leases.unsure)
+        ends = self._ending or self._stop.finishing.is_set() or self._acks.begins
+        return not (ends or self._leases.unsure)
 
     async def _one_ends(self, seconds: float | None) -> None:
         """Wait until a call ends, or for this time (seconds; None: no limit)."""
@@ -189,8 +176,11 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     def _end(self) -> None:
         """Handle the end of calls, once for all that ended in the same iteration of the event loop."""
         self._last_end = time.monotonic()
-        ended = Counter([self._tasks.running.pop(delivery)[2] for delivery in self._over])
-        for began, calls in ended.items():  # nearly always only one
+        ended: dict[float, int] = {}  # nearly always of one beginning
+        for delivery in self._over:
+            began = self._tasks.running.pop(delivery)[2]
+            ended[began] = ended.get(began, 0) + 1
+        for began, calls in ended.items():
             self._pace.note(self._last_end - began, calls)
         self.holding.permit.end_of(self._over)
         self._over.clear()
@@ -198,35 +188,41 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         if not self._resting or self._wanted > 0:
             self._ended.set()
 
-    async def _run(self, delivery: Delivery[Any]) -> None:
+    def _begin(self, delivery: Delivery[Any]) -> Rest:
+        """Begin a call, in the task of its delivery."""
         now = time.monotonic()
         self._shared.watch.turn(now)
         if self._leases.are_over(now):  # another call has blocked the event loop for too long
             self._not_begun.append(delivery)
             if len(self._not_begun) == 1:
                 self._loop.call_soon(self._take_back, context=self._context)
-            return
+            return None
+        if delivery._time_to_live(now) <= 0:  # noqa: SLF001 - not public
+            release = partial(self.holding.release_outlived, [delivery])
+            return self._finally(delivery, lambda: self._broker._run(release()))
+        return self._calls.begin(delivery)
+
+    def _settle(self, delivery: Delivery[Any], error: BaseException | None) -> Rest:
+        """Settle a call that has ended, with others if possible."""
+        self._last_end = ended = time.monotonic()  # first: `tend` looks at it
+        if not self.settling.finish(delivery, error, ended):
+            return self._finally(delivery, lambda: self._settle_alone(delivery, error))
+        self._acks.later()
+        self._note_end(delivery)
+        return None
+
+    async def _finally(self, delivery: Delivery[Any], make: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            if delivery._time_to_live(now) <= 0:  # noqa: SLF001 - not public
-                await self._broker._run(self.holding.release_outlived([delivery]))
-                return
-            handling = self._observers.handling(delivery) if self._observers else None
-            error = await self._calls.run(delivery)
-            if this_process() != self._process:
-                end_child(error)
-            if handling is not None:
-                handling.end(error)
-            self._last_end = ended = time.monotonic()  # first: `tend` looks at it
-            if self.settling.finish(delivery, error, ended):
-                self._acks.later()
-                return
-            await to_its_end(lambda: self._settle(delivery, error))  # the handler may have cancelled the task
+            await to_its_end(make)  # the handler may have cancelled the task
         except Exception:  # noqa: BLE001 - it is logged
             logger.exception("%s: a call could not be settled", self.queue.name)
         finally:
-            self._over.append(delivery)
-            if len(self._over) == 1:
-                self._loop.call_soon(self._end, context=self._context)
+            self._note_end(delivery)
+
+    def _note_end(self, delivery: Delivery[Any]) -> None:
+        if not self._over:
+            self._loop.call_soon(self._end, context=self._context)
+        self._over.append(delivery)
 
     def _take_back(self) -> None:
         """Put back calls that had a task but have not begun, if their messages are still held."""
@@ -236,7 +232,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._not_begun.clear()
         self._ended.set()
 
-    async def _settle(self, delivery: Delivery[Any], error: BaseException | None) -> None:
+    async def _settle_alone(self, delivery: Delivery[Any], error: BaseException | None) -> None:
         began = time.monotonic()
         while not await self._broker._run(self.settling.settle(delivery, error, began)):
             if self._stop.giving_up.is_set():

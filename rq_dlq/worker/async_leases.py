@@ -78,7 +78,7 @@ class AsyncLeases:
     @property
     def unsure(self) -> bool:
         """Whether messages claimed ahead may be lost: a release failed, or leases were not extended."""
-        return self._holding.doubt is not self._checked or self.are_over(time.monotonic())
+        return self._holding.doubt is not self._checked or time.monotonic() - self._extended > self._lease
 
     def are_over(self, now: float) -> bool:
         """Whether all leases may have ended before this time (monotonic seconds)."""

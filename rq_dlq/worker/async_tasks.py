@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     from rq_dlq.asyncio.delivery import Delivery
 
-    Run: TypeAlias = Callable[[Delivery[Any]], Coroutine[Any, Any, None]]
+    Rest: TypeAlias = Coroutine[Any, Any, None] | None
+    """What is left of a call, to be awaited; None: it has ended."""
+    Run: TypeAlias = Callable[[Delivery[Any]], Rest]
 
 Call: TypeAlias = tuple[asyncio.Task[None], float, float]
 """The task of a delivery, when that was claimed, and when the call began: monotonic seconds."""
@@ -39,7 +41,7 @@ class AsyncTasks:
 
     Args:
         unstarted: the deliveries whose calls have not begun; another thread may take some.
-        run: runs the call of a delivery to its end.
+        run: runs the call of a delivery until it ends or waits.
         may_begin: whether a call may begin now.
         create: makes a task.
 
@@ -92,10 +94,10 @@ class AsyncTasks:
     def _begin_each(self) -> None:
         """Begin as many calls as can run, each in its own task."""
         began = time.monotonic()
-        while self._begin_one(self._run, began):
+        while self._begin_one(self._run_alone, began):
             pass
 
-    def _begin_one(self, run: Run, began: float) -> bool:
+    def _begin_one(self, run: Callable[[Delivery[Any]], Coroutine[Any, Any, None]], began: float) -> bool:
         if (delivery := self._next()) is None:
             return False
         self.running[delivery] = self._create(run(delivery)), self.claimed, began
@@ -103,12 +105,16 @@ class AsyncTasks:
 
     def _next(self) -> Delivery[Any] | None:
         """The next delivery, if its call can begin now."""
-        if self.full or not self._may_begin():
+        if len(self.running) >= self._most or not self._may_begin():
             return None
         try:
             return self._unstarted.popleft()
         except IndexError:  # none is left; the other thread may have taken it
             return None
+
+    async def _run_alone(self, delivery: Delivery[Any]) -> None:
+        if (rest := self._run(delivery)) is not None:
+            await rest
 
     async def _run_on(self, turn: object, began: float, delivery: Delivery[Any]) -> None:
         """Run a call, and others in this event loop iteration, until one changes the task or its context.
@@ -116,14 +122,15 @@ class AsyncTasks:
         An eager task runs this before its delivery is in `running`.
         """
         context, task = copy_context(), asyncio.current_task()
-        await self._run(delivery)
+        await self._run_alone(delivery)
         while task is not None and self._turn is turn and _is_untouched(task) and _is_current(context):
             following = self._next()
             if following is None:
                 self._stopped = True
                 break
             self.running[following] = task, self.claimed, began
-            await self._run(following)
+            if (rest := self._run(following)) is not None:
+                await rest
 
 
 def _is_untouched(task: asyncio.Task[None]) -> bool:
@@ -138,5 +145,6 @@ def _is_untouched(task: asyncio.Task[None]) -> bool:
 def _is_current(context: Context) -> bool:
     """Whether the context variables equal those of this copy, by identity."""
     now = copy_context()
-    alike = len(now) == len(context) and all(map(is_, now, context))
-    return alike and all(map(is_, now.values(), context.values()))
+    if len(now) != len(context):
+        return False
+    return not now or (all(map(is_, now, context)) and all(map(is_, now.values(), context.values())))
