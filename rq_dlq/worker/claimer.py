@@ -63,7 +63,9 @@ class Claimer(Generic[D]):
                 count=count,
                 wait=self._waited,
                 permit=holding.permit,
-                undecodable=lambda *failure: undecodable.append(failure),
+                undecodable=lambda delivery, settlement, error: undecodable.append(
+                    (delivery, settlement, error)
+                ),
                 stopped=self._stop.finishing.is_set,
             )
         except RqDlqError as error:
