@@ -32,8 +32,7 @@ class BoundCall(NamedTuple):
 
     def passed(self, names: Iterable[str]) -> dict[str, Any]:
         """Those of these arguments that were passed, by their names."""
-        of_all = ((name, getattr(self.sent, name)) for name in names)
-        return {name: value for name, value in of_all if value is not msgspec.UNSET}
+        return {name: value for name in names if (value := getattr(self.sent, name)) is not msgspec.UNSET}
 
 
 class Binding:

@@ -20,6 +20,7 @@ from tests.benchmarks import (
     settings,
     shared,
     start,
+    tasks,
     web,
 )
 from tests.benchmarks.instructions import NO_VALGRIND
@@ -46,6 +47,14 @@ def test_idle(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "hz 50" in said
     assert all(way in said for way in idle.WAYS)
+
+
+@pytest.mark.redis
+def test_tasks(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "MESSAGES", 2_000)
+    tasks.main(["--rounds", "1"])
+    said = capsys.readouterr().out
+    assert all(f"{name}, bytecodes" in said for name in tasks.SIDES)
 
 
 @pytest.mark.redis
