@@ -26,11 +26,17 @@ local function asking(of, payload, head, more)
   return asked and more or State.with(more, 'result', Values.digits(head.birth))
 end
 
+-- When a message that waits expires, if this send says: of `then` its time to live begins when it is due, as at its send.
+local function expiry_of(q, of, state)
+  local waits = Gathers.of(state.more) == Gathers.THEN and math.max(0, state.due - q.now) or 0
+  return of.expires and of.expires + waits
+end
+
 -- Gives a message that waits the body, the headers, the priority and the time to live of a payload, and its place in the
 -- order by that priority; nothing else changes.
 --   index: where it waits; due: when it is due from now on, nil: as before
 local function replace(q, of, id, payload, state, head, index, due)
-  local row = Order.member_of(id, head, state.due)
+  local row, expires = Order.member_of(id, head, state.due), expiry_of(q, of, state)
   local score = tonumber(redis.call('ZSCORE', index, row) or nil)
   local record = redis.call('HGET', q.messages, id)
   if not score or #record < 8 then -- a call was cut off, or it is damaged
@@ -38,13 +44,13 @@ local function replace(q, of, id, payload, state, head, index, due)
   end
   redis.call('HINCRBY', q.counters, 'replaced', 1)
   local before, is_stated = head.priority, redis.call('HEXISTS', q.states, id) == 1
-  record = Known.replaced(record, payload, of.expires)
-  head.priority, head.expires = Record.read(record).priority, of.expires
+  record = Known.replaced(record, payload, expires)
+  head.priority, head.expires = Record.read(record).priority, expires
   state.more = Record.with_head(asking(of, payload, head, state.more), record)
   if state.redriven > 0 then
-    state.more = State.with(state.more, 'expires', of.expires)
+    state.more = State.with(state.more, 'expires', expires)
   end
-  if not of.expires then
+  if not expires then
     redis.call('ZREM', q.expiring, id)
   end
   if due or head.priority ~= before then
@@ -54,8 +60,8 @@ local function replace(q, of, id, payload, state, head, index, due)
       redis.call('HSET', q.messages, id, record)
     end))
     return true
-  elseif of.expires then
-    redis.call('ZADD', q.expiring, of.expires, id)
+  elseif expires then
+    redis.call('ZADD', q.expiring, expires, id)
   end
   redis.call('HSET', q.messages, id, record)
   if is_stated or state.more ~= '' then

@@ -220,11 +220,14 @@ async def test_within_is_over_first(broker: Any, clock: Clock, raw: Any) -> None
     assert not raw.exists(*KEYS)
 
 
-async def test_its_time_to_live_begins_when_it_is_due(broker: Any, clock: Clock) -> None:
+@each_row_afresh("replaced", [False, True])
+async def test_its_time_to_live_begins_when_it_is_due(replaced: bool, broker: Any, clock: Clock) -> None:
     """The default of its queue: it may wait longer than that for its children."""
     reports = broker.queue("reports", expiry=ExpiryPolicy(expiry_delay="10m"))
-    async with broker.gather(then=(reports, "then"), within="1h") as gather:
+    async with broker.gather(then=(reports, Message("then", id="7")), within="1h") as gather:
         await gather.send(broker.queue("render"), "x", id="child")
+    if replaced:
+        assert (await reports.send("newer", id="7", on_duplicate="replace")).did == "replaced"
     clock.advance("1h")
     (then,) = await reports.claim()
     assert ends(await then.gathered) == {"child": None}
