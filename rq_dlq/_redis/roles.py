@@ -223,7 +223,8 @@ ROLES = {
             "consumer",
             "claims messages and acks or nacks them (also as a worker), and sends in its sessions",
             (
-                *("claim", "ack", "ack_all", "nack", "poison", "release", "pass_on", "extend"),
+                *("claim", "ack", "ack_and_claim", "ack_all"),
+                *("nack", "poison", "release", "pass_on", "extend"),
                 *("send", "send_limited", "resend"),
                 *("progress", "ack_claim", "extend_claim", "divide_claim", "begin_batch", "note_batch"),
                 *("configure", "renumber", "commit", "stats", "result", *_UPKEEP, *_GATHERS),

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rq_dlq import _keys
-from rq_dlq._scripts.verb import Contract, Library
+from rq_dlq._scripts.verb import PAIRS, Contract, Library
 
 MODULES = (
     *("clock", "bounds", "reply", "values", "record", "state", "order", "queue", "register", "history"),
@@ -96,6 +96,9 @@ def join(texts: Mapping[str, str]) -> Library:
         raise ValueError(f"not the declared modules: {sorted(wrong)}")
     parts = {part.name: part for module in MODULES for part in parts_of(module, texts[module])}
     verbs = [(_contract(part, parts), part) for name, part in parts.items() if name.startswith("Verbs.")]
+    contracts = {verb.name: verb for verb, _ in verbs}
+    pairs = {both: (contracts[one], contracts[other]) for both, (one, other) in PAIRS.items()}
+    contracts |= {both: _pair(both, *pair) for both, pair in pairs.items()}
     used = {name.partition(".")[0] for name in parts if "." in name}
     tables = [name for name in map(class_name, MODULES) if name in used]
     lines = [
@@ -108,11 +111,13 @@ def join(texts: Mapping[str, str]) -> Library:
         lines += [f"do -- {module}.lua", _lean(texts[module]), "end"]
     for verb, part in verbs:
         lines += _entry(verb, _parameters(part)[-1])
-    lines += ["if register then", *(_registration(verb) for verb, _ in verbs), "else"]
+    for both, pair in pairs.items():
+        lines += _entry_of_pair(contracts[both], *pair)
+    lines += ["if register then", *map(_registration, contracts.values()), "else"]
     lines += ["return Entries[table.remove(ARGV)](KEYS, ARGV)", "end"]
     text = "\n".join(lines) + "\n"
     name = "rq_" + hashlib.sha256(text.encode()).hexdigest()[:12]
-    return Library(name, text.replace("rq_" + _HASH, name), {verb.name: verb for verb, _ in verbs})
+    return Library(name, text.replace("rq_" + _HASH, name), contracts)
 
 
 def _lean(text: str) -> str:
@@ -227,15 +232,51 @@ def _reached(name: str, parts: Mapping[str, Part]) -> tuple[set[tuple[str, str]]
     return keys, commands
 
 
-def _entry(verb: Contract, last: str) -> Iterator[str]:
-    """The lines that bind the keys of a verb by name; `last`: its last parameter."""
-    own = [key for key in verb.keys if not key.startswith("to_")]
-    rare = (f"{key} = {verb.keys.index(key) + 1}" for key in own if key not in _OFTEN)
+def _pair(both: str, first: Contract, second: Contract) -> Contract:
+    """The contract of two verbs in one call. The arguments of the second precede those of the first."""
+    keys = {*first.keys, *second.keys}
+    return Contract(
+        both,
+        tuple(key for key in _ORDER if key in keys),
+        (*second.args, *first.args),
+        first.items,
+        (),
+        first.drains and second.drains,
+        first.reads and second.reads,
+        first.commands | second.commands,
+    )
+
+
+def _entry_of_pair(both: Contract, first: Contract, second: Contract) -> Iterator[str]:
+    """The lines that call both verbs, and return the replies of both."""
+    yield from _head(both)
+    yield f"local reply = Verbs.{first.name}(q, {{ unpack(ARGV, {len(second.args) + 1}) }})"
+    yield f"return {{ reply, Verbs.{second.name}({_queue_of(both)}, ARGV) }}"
+    yield "end"
+
+
+def _head(verb: Contract) -> Iterator[str]:
+    """The first lines of an entry, which bind the keys of a verb by name."""
+    rare = (f"{key} = {verb.keys.index(key) + 1}" for key in _own(verb) if key not in _OFTEN)
     yield f"Rare.{verb.name} = {{ {', '.join(rare)} }}"
     yield f"function Entries.{verb.name}(KEYS, ARGV)"
     yield f"if not redis then {GLOBALS} = globals() end"
-    often = _bound((key for key in own if key in _OFTEN), verb.keys).removeprefix("{ ")
-    yield f"local q = setmetatable({{ KEYS = KEYS, rare = Rare.{verb.name}, {often}, Queue.MEMORY)"
+    yield f"local q = {_queue_of(verb)}"
+
+
+def _own(verb: Contract) -> list[str]:
+    return [key for key in verb.keys if not key.startswith("to_")]
+
+
+def _queue_of(verb: Contract) -> str:
+    """The queue of a call."""
+    often = _bound((key for key in _own(verb) if key in _OFTEN), verb.keys).removeprefix("{ ")
+    return f"setmetatable({{ KEYS = KEYS, rare = Rare.{verb.name}, {often}, Queue.MEMORY)"
+
+
+def _entry(verb: Contract, last: str) -> Iterator[str]:
+    """The lines that bind the keys of a verb by name; `last`: its last parameter."""
+    yield from _head(verb)
     more = ""
     if last == "there":
         to = [key for key in verb.keys if key.startswith("to_")]

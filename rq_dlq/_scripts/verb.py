@@ -11,6 +11,9 @@ from typing import Protocol
 
 from rq_dlq.values.cached import cached_property
 
+PAIRS = {"ack_and_claim": ("ack", "claim")}
+"""Verbs that one call runs, in this order, by its name (rq_dlq/core/steps/riding.py)."""
+
 _MODULE = re.compile(r"do -- (\w+\.lua)")
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from redis import exceptions
 
 from rq_dlq._redis import AsyncConnections, Connections
+from rq_dlq._scripts.verb import PAIRS
 from rq_dlq.core.steps.call import Call
 from rq_dlq.core.steps.step import Pipeline
 from rq_dlq.errors import InvalidInput
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from rq_dlq._scripts import Joined
 
 
-_OF = {"send_limited": "send"}
-"""Verbs that are another one for tests."""
+_OF = {"send_limited": ("send",), **PAIRS}
+"""Verbs that are others for tests."""
 
 
 class Faults:
@@ -78,7 +79,8 @@ class Faults:
     @contextmanager
     def _around(self, step: object) -> Generator[None]:
         steps = step.calls if isinstance(step, Pipeline) else [step]
-        verbs = [_OF.get(one.verb, one.verb) for one in steps if isinstance(one, Call)]
+        ran = [one.verb for one in steps if isinstance(one, Call)]
+        verbs = [each for verb in ran for each in _OF.get(verb, (verb,))]
         _use_up(self._calls, verbs, "the test drops this call")
         yield
         _use_up(self._replies, verbs, "the test drops this reply")

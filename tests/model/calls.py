@@ -29,6 +29,7 @@ from rq_dlq.core.sessions import calls as session_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Call
 from rq_dlq.core.steps.replies import Word
+from rq_dlq.core.steps.riding import both_of
 from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.policy import RedeliveryPolicy
 from rq_dlq.values.state import read_state
@@ -443,6 +444,14 @@ def move_staged(world: World) -> Call[Any]:
 
 def divide(keep: int) -> Step:
     return lambda world: batch_calls.divide_claim(world.keys, "T", to="U", keep=keep)
+
+
+def ack_and_claim(world: World) -> Call[Any]:
+    """An ack of what is held, and a claim, in one call."""
+    held_now = settling_calls.ack(world.keys, held("T", *T))
+    both = both_of(held_now, world.queue.claim_call("C", 3))
+    assert both is not None
+    return both
 
 
 def both(*ids: str) -> frozenset[str]:

@@ -14,6 +14,7 @@ from rq_dlq import _keys, core
 from rq_dlq._keys import MoreKeys, QueueKeys
 from rq_dlq._scripts import Joined
 from rq_dlq._scripts.joining import join
+from rq_dlq._scripts.verb import PAIRS
 from rq_dlq.core.managing.calls import NO_END
 from rq_dlq.core.pages.calls import END, START
 from rq_dlq.core.redrive.calls import Offer
@@ -87,7 +88,17 @@ def test_every_key_has_a_name_that_exists_and_they_are_in_one_order(name: str) -
         assert list(keys) == sorted(set(keys), key=order.index)
 
 
-@each_row("name", NAMES)
+@each_row("both", PAIRS)
+def test_a_call_of_two_verbs_has_the_contracts_of_both(both: str) -> None:
+    pair, first, second = JOINED[both], *(JOINED[name] for name in PAIRS[both])
+    assert {*pair.keys} == {*first.keys, *second.keys}
+    assert pair.args == (*second.args, *first.args)
+    assert pair.items == first.items
+    assert pair.commands == first.commands | second.commands
+    assert (pair.drains, pair.reads) == (first.drains and second.drains, first.reads and second.reads)
+
+
+@each_row("name", sorted({*NAMES} - {*PAIRS}))
 def test_a_verb_says_what_its_items_are(name: str) -> None:
     assert bool(JOINED[name].items) == ("ARGV" in BODIES[name])
 
@@ -182,7 +193,7 @@ CONSTRUCTORS = {
 
 
 def test_there_is_a_constructor_for_each_script() -> None:
-    assert sorted(CONSTRUCTORS) == NAMES
+    assert sorted([*CONSTRUCTORS, *PAIRS]) == NAMES
 
 
 @each_row("name", CONSTRUCTORS)

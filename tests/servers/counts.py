@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rq_dlq._scripts.verb import PAIRS
 from rq_dlq.core.steps.call import Run
 
 WORDS = (b"FCALL", b"FCALL_RO", b"EVALSHA", b"EVALSHA_RO")
@@ -15,6 +16,12 @@ BY = tuple(f"cmdstat_{word.decode().lower()}" for word in WORDS)
 def verb_of(command: Sequence[Any]) -> str:
     """The verb that a command runs, before it is sent; empty: none."""
     return command[0].verb if isinstance(command[0], Run) else ""
+
+
+def verbs_of(command: Sequence[Any]) -> tuple[str, ...]:
+    """The same, and both of a call that runs two."""
+    verb = verb_of(command)
+    return PAIRS.get(verb, (verb,) if verb else ())
 
 
 def verbs_run(raw: Any) -> int:

@@ -82,6 +82,13 @@ class Scene:
         job = await self.queue.dlq.redrive(all=True, detach=True)
         await getattr(job, verb)()
 
+    async def consume(self) -> None:
+        """A loop: its second step acks the first message, and claims the next."""
+        deliveries = self.queue.consume(1)
+        await (await anext(deliveries)).ack()
+        await anext(deliveries)
+        await deliveries.aclose()
+
     async def result(self) -> None:
         """Ask for the result of a message that has none."""
         with pytest.raises(ResultUnavailable):

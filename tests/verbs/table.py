@@ -25,6 +25,7 @@ from tests.model.calls import (
     NEW,
     STAGED,
     T,
+    ack_and_claim,
     both,
     cancel,
     cancel_gather,
@@ -135,6 +136,12 @@ DELIVERING = (
         name="ack", kind="settle", roles=CONSUMER, again=Again.DONE, drains=True,
         call=lambda w: settling_calls.ack(w.keys, held("T", *T)), cut_off=HELD,
         say=lambda at: at.queue.ack(at.held),
+    ),
+    Verb(
+        name="ack_and_claim", kind="claim", roles=CONSUMER, again=Again.DONE, drains=True,
+        call=ack_and_claim,
+        cut_off=HELD,
+        say=lambda at: at.consume(),
     ),
     Verb(
         name="nack", kind="settle", roles=CONSUMER, again=Again.DONE, drains=True,

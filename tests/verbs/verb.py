@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import redis
 
 from rq_dlq._scripts import Joined
+from rq_dlq._scripts.verb import PAIRS
 from rq_dlq.core.steps.call import Call
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def names(verbs: Mapping[str, Verb], *kinds: Kind) -> set[str]:
 
 
 def check_all_tried(verbs: Iterable[str], tried: Iterable[str], without: Mapping[str, str]) -> None:
-    """Each verb is tried, or left out for a reason.
+    """Each verb is tried, or left out for a reason. A call of two verbs is, if both are.
 
     Args:
         without: why a verb is left out, by its name.
@@ -92,6 +93,7 @@ def check_all_tried(verbs: Iterable[str], tried: Iterable[str], without: Mapping
         AssertionError: one is neither or both, or there is no such verb.
     """
     there, found = set(verbs), set(tried)
+    found |= {both for both, pair in PAIRS.items() if found.issuperset(pair)} & there
     assert found <= there, f"no such verb: {sorted(found - there)}"
     assert not (both := found & without.keys()), f"tried, and left out: {sorted(both)}"
     assert not (silent := there - found - without.keys()), f"left out without a reason: {sorted(silent)}"

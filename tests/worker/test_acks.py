@@ -22,7 +22,7 @@ from rq_dlq.worker.async_settling import AsyncSettling
 from rq_dlq.worker.finished import SETTLE_WITHIN
 from rq_dlq.worker.stopping import Stop
 from rq_dlq.worker.thread_consumer import ThreadConsumer
-from tests.servers.counts import verb_of
+from tests.servers.counts import verbs_of
 
 COLOURS = pytest.mark.parametrize("colour", ["def", "async def"])
 Trips = list[Any]
@@ -34,7 +34,7 @@ def trips(monkeypatch: pytest.MonkeyPatch) -> Trips:
     seen: Trips = []
 
     def note(commands: list[Any]) -> None:
-        names = [verb for command in commands if (verb := verb_of(command))]
+        names = [verb for command in commands for verb in verbs_of(command)]
         if "lose" in seen and "ack" in names:
             seen.remove("lose")
             message = "the reply was lost"

@@ -5,8 +5,9 @@ of both in one `Pipeline`; the ack comes first. `consume` and the workers use it
 pipeline is repeated as one call, and each call recognizes its repetition (I12). If the server refuses one of
 the two, both are repeated alone, so the error reaches only that one.
 
-One verb for both would save Redis the keys and the call of the second: 44,000 of 389,000 instructions for one
-message, of which the server has two fifths of the time, so five per cent of `consume(1)`.
+An ack and a claim of the same queue are one call, `ack_and_claim`, which runs both verbs: Redis takes the
+keys and the call once. For one message that saves a tenth of the instructions of Redis (362 k, now 327 k) and
+of the client's bytecodes (2,407, now 2,149).
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
-from rq_dlq.core.steps.call import Call, Command, repetition
+from rq_dlq._scripts.verb import PAIRS
+from rq_dlq.core.steps.call import Call, Command, repetition, whole
 from rq_dlq.core.steps.driving import as_it_is, drive
 from rq_dlq.core.steps.step import Pipeline, Step, Steps, Wait
 from rq_dlq.errors import BrokerRefused
 
 R = TypeVar("R")
+BOTH = {pair: both for both, pair in PAIRS.items()}
 Calls = Sequence[Call[Any] | Command[Any]]
 
 
@@ -46,7 +50,7 @@ def riding(rider: Steps[object], steps: Steps[R]) -> Steps[R]:
     riders = _calls(first)
     number = len(riders)
     try:
-        replies = yield Pipeline([*riders, *_calls(second)])
+        replies = yield both_of(first, second) or Pipeline([*riders, *_calls(second)])
     except BrokerRefused:
         try:
             yield from _alone(rider, _repeated(first))
@@ -65,6 +69,22 @@ def riding(rider: Steps[object], steps: Steps[R]) -> Steps[R]:
     else:
         yield from _alone(rider, more)
     return (yield from drive(steps, as_it_is, _reply(second, replies[number:])))
+
+
+def both_of(first: Step, second: Step) -> Call[tuple[Any, Any]] | None:
+    """One call that runs the verbs of both; None: there is none."""
+    if not (isinstance(first, Call) and isinstance(second, Call) and first.keys is second.keys):
+        return None
+    both = BOTH.get((first.verb, second.verb))
+    if both is None:
+        return None
+
+    def read(reply: Any, *, repeated: bool = False) -> tuple[Any, Any]:
+        of_first, of_second = whole(reply, 2)
+        return first.read(of_first, repeated), second.read(of_second, repeated)
+
+    args = {**second.args, **first.args}
+    return Call(both, first.keys, args, first.items, read, repetition_reader=partial(read, repeated=True))
 
 
 def _calls(step: Call[Any] | Command[Any] | Pipeline) -> Calls:

@@ -20,7 +20,7 @@ from tests.behaviour.faults import change_talk, connections_of, lose_calls, lose
 from tests.behaviour.helpers import AT_ONCE, bury, counts, ids, one
 from tests.colours import Awaited
 from tests.conftest import MOVED_CLOCK, Clock
-from tests.servers.counts import verb_of
+from tests.servers.counts import verbs_of
 from tests.tables import each_row_afresh
 from tests.variants import both_colours
 
@@ -33,7 +33,7 @@ async def watch(broker: Any) -> list[list[Any]]:
     seen: list[Any] = []
 
     def sent(commands: list[Any]) -> list[Any]:
-        seen.append([verb_of(command) or command[0] for command in commands])
+        seen.append([verb for command in commands for verb in verbs_of(command) or (command[0],)])
         return commands
 
     await change_talk(broker, sent, lambda replies: replies)
@@ -314,15 +314,15 @@ async def test_leaving_makes_the_release_though_the_ack_is_refused(
     deliveries = queue.consume(3)
     await (acked := await anext(deliveries)).ack()
     released = await anext(deliveries)
-    verbs: list[Any] = []
+    verbs: list[tuple[str, ...]] = []
 
     def noted(commands: list[Any]) -> list[Any]:
-        verbs[:] = map(verb_of, commands)
+        verbs[:] = map(verbs_of, commands)
         return commands
 
     def refused(replies: list[Any]) -> list[Any]:
         no = redis.ResponseError("no")
-        return [no if verb == "ack" else reply for verb, reply in zip(verbs, replies, strict=True)]
+        return [no if "ack" in ran else reply for ran, reply in zip(verbs, replies, strict=True)]
 
     talk = (await connections_of(broker))._talk
     await change_talk(broker, noted, refused)
@@ -390,21 +390,36 @@ async def test_a_refused_claim_leaves_the_ack_done(broker: Any) -> None:
     assert delivery.outcome == "settled"
 
 
+async def test_an_ack_counts_once_though_redis_fails_in_the_claim_after_it(broker: Any, raw: Any) -> None:
+    """Both are one call, of which nothing is undone: each is repeated alone."""
+    queue = broker.queue("orders")
+    await queue.send("a")
+    deliveries = queue.consume()
+    await (delivery := await anext(deliveries)).ack()
+    raw.set("rq:{orders}:ready", "of another program")
+    with pytest.raises(BrokerRefused, match="WRONGTYPE"):
+        await anext(deliveries)
+    raw.delete("rq:{orders}:ready")
+    assert delivery.outcome == "settled"
+    assert (await queue.stats()).totals["acked"] == 1
+    assert await counts(queue) == {}
+
+
 async def test_a_refused_ack_leaves_the_claim_to_the_next_one(broker: Any) -> None:
     queue = broker.queue("orders")
     await queue.send_many(["a", "b"])
     deliveries = queue.consume()
     delivery = await anext(deliveries)
     await delivery.ack()
-    refuse, verbs = True, list[str]()
+    refuse, verbs = True, list[tuple[str, ...]]()
 
     def noted(commands: list[Any]) -> list[Any]:
-        verbs[:] = map(verb_of, commands)
+        verbs[:] = map(verbs_of, commands)
         return commands
 
     def refused(replies: list[Any]) -> list[Any]:
         no = redis.ResponseError("no")
-        return [no if refuse and verb == "ack" else r for verb, r in zip(verbs, replies, strict=True)]
+        return [no if refuse and "ack" in ran else r for ran, r in zip(verbs, replies, strict=True)]
 
     await change_talk(broker, noted, refused)
     with pytest.raises(BrokerRefused):

@@ -14,12 +14,14 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq._redis import AsyncConnections, Connections
 from rq_dlq._scripts import Joined
 from rq_dlq.core.settling.calls import ack
+from rq_dlq.core.steps.riding import both_of
 from rq_dlq.core.steps.step import Pipeline
 from tests.proofs.reliability.actors import note_repeated_acks
 from tests.proofs.reliability.journal import Journal, noted
 
 NOWHERE = "unix:///nowhere/redis.sock"
 ACK = ack(QueueKeys("rq", "work"), [("a", "token"), ("b", "token"), ("c", "another")])
+BOTH = both_of(ACK, ACK._replace(verb="claim", args={}, items=()))
 
 
 def one(step: Any) -> Generator[Any, Any, Any]:
@@ -43,7 +45,7 @@ class AsyncCutOff(AsyncConnections):
         return CutOff._once(self, step, repeated=repeated)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("step", [ACK, Pipeline([ACK])], ids=["alone", "with others"])
+@pytest.mark.parametrize("step", [ACK, Pipeline([ACK]), BOTH], ids=["alone", "with others", "with a claim"])
 @pytest.mark.parametrize("colour", ["blocking", "awaiting"])
 def test_a_repeated_ack_is_noted_and_made(colour: str, step: Any, tmp_path: Path) -> None:
     class Blocking(CutOff):
