@@ -65,6 +65,15 @@ async def test_acked(broker: Any, clock: Clock) -> None:
     assert await told(queue) == [{"id": "m", "event": "acked", "attempt": 1, "age": 61.5, "consumer": me}]
 
 
+@each_row_afresh("record", [b"", b"damaged"])
+async def test_acked_although_its_record_is_damaged(record: bytes, broker: Any, raw: Any) -> None:
+    queue = await failing(broker)
+    delivery = await one(queue)
+    raw.hset("rq:{a}:messages", "m", record)
+    await delivery.ack()
+    assert [(outcome.id, outcome.event) for outcome in await queue.outcomes()] == [("m", "acked")]
+
+
 async def test_nacked_again_and_again(broker: Any, clock: Clock) -> None:
     queue = await failing(broker)
     clock.advance("1m")

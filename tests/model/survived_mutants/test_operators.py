@@ -18,9 +18,12 @@ from rq_dlq.core.pages import calls as page_calls
 from rq_dlq.core.pages.calls import Page
 from rq_dlq.core.policies import calls as policy_calls
 from rq_dlq.core.queues import calls as queue_calls
+from rq_dlq.core.results import calls as result_calls
+from rq_dlq.core.results.calls import Meant
 from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Call, Sender
+from rq_dlq.core.steps.replies import Word
 from rq_dlq.core.upkeep import calls as upkeep_calls
 from rq_dlq.policy.fields import WRITTEN
 from rq_dlq.values.durations import TEN_YEARS
@@ -366,3 +369,26 @@ def test_a_plan_changes_as_many_as_it_says_over_all_its_calls(bench: Bench) -> N
         call = choosing_calls.purge(Sender(sender.keys, number, plan), place="ready", ids=ids)
         assert bench.queue.run(call) == 1
     assert bench.raw.hkeys(bench.keys["messages"]) == [b"m2"]
+
+
+SHORT, LONG = b"\0\0\0\0\0\x10\0\x04body", b"live - 0 0 0 0 0 0 0 0 0 head=4096/4/0/3000"
+RESULTS = {
+    "there": (SHORT, None, Word.UNASKED),
+    "there and long": (SHORT, LONG, Word.UNASKED),
+    "damaged": (b"", None, Word.UNASKED),
+    "gone": (None, LONG, Word.UNKNOWN),
+    "its record is later": (SHORT[:7] + b"\x0f>=1.4 x", None, Word.UNKNOWN),
+    "its state is later": (SHORT, b">=1.4 " + LONG, Word.UNKNOWN),
+}
+
+
+@pytest.mark.parametrize(("record", "state", "word"), RESULTS.values(), ids=RESULTS)
+def test_a_result_that_was_not_asked_for(
+    bench: Bench, record: bytes | None, state: bytes | None, word: Word
+) -> None:
+    """By the birth the queue tells whether it has the message: not if it is gone, or of a later form."""
+    for name, value in (("messages", record), ("states", state)):
+        if value is not None:
+            bench.raw.hset(bench.keys[name], "m", value)
+    assert bench.queue.run(result_calls.result(bench.keys, [Meant("m")])) == [word]
+    bench.raw.delete(bench.keys["messages"], bench.keys["states"])  # it is in no index
