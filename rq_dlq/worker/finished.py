@@ -35,12 +35,15 @@ class Finished:
 
     Args:
         most: the limit of finished calls.
+
+    Attributes:
+        threads: how many consumers are threads.
     """
 
     def __init__(self, most: int = MOST) -> None:
         self._all: list[deque[Any]] = []
         self._most = self._enough = most
-        self._threads = 0
+        self.threads = 0
 
     def of_consumer(self) -> deque[Any]:
         """A collection for a new consumer, whose calls are counted."""
@@ -50,8 +53,8 @@ class Finished:
 
     def leave_room(self) -> None:
         """Lower the limit for another thread: each may finish a call before it checks the count."""
-        self._threads += 1
-        self._enough = max(1, self._most - self._threads + 1)
+        self.threads += 1
+        self._enough = max(1, self._most - self.threads + 1)
 
     def are_enough(self) -> bool:
         """Whether a consumer must settle its finished calls now."""

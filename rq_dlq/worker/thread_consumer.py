@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.worker.shared import Shared
 
+A_FEW = 20  # messages of which half may wait when others are claimed, however many threads there are
 SENT = 1  # round trips whose replies may be unread when a call begins
 
 
@@ -137,7 +138,9 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
             return
         left, holding, claimer = len(self._unstarted), self.holding, self.claimer
         may_claim = not (self._claims_ahead or holding.permit.suspect or claimer.trouble)
-        count = self._next_count(left) if may_claim and 2 * left < self._pace.ahead else 0
+        ahead, threads = self._pace.ahead, self._shared.finished.threads
+        few = max(2 * ahead / (1 + threads), min(ahead, A_FEW))  # while it waits, the other threads run
+        count = self._next_count(left) if may_claim and 2 * left < few else 0
         self._claims_ahead |= count > 0
         steps: Steps[Any] = self.settling.settle_done()
         if count:

@@ -100,6 +100,25 @@ def test_what_waits_for_a_call_is_no_more_than_without_a_claim_ahead(
     assert consumers[0]._pace.most / 2 < most <= consumers[0]._pace.most + MOST
 
 
+@pytest.mark.parametrize("threads", [1, 4])
+def test_the_more_threads_the_later_is_a_claim_ahead(
+    threads: int, broker: rq_dlq.Broker, consumers: Consumers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is larger then; while one waits for it, the others run."""
+    queue, left, claims = broker.queue("a"), list[int](), claim.claim
+
+    def note(*args: Any, **options: Any) -> Any:
+        left.extend(len(one._unstarted) for one in consumers if one._thread is threading.current_thread())
+        return claims(*args, **options)
+
+    monkeypatch.setattr(claim, "claim", note)
+    queue.handler(concurrency=threads)(lambda _: None)
+    queue.send_many(range(4 * MESSAGES))
+    Worker(broker, until="empty").run()
+    bound = consumers[0]._pace.most / (1 + threads)
+    assert bound / 2 < max(left) < bound if threads == 1 else max(left) < bound
+
+
 def test_it_is_released_untried_at_the_stop(broker: rq_dlq.Broker, consumers: Consumers) -> None:
     queue, begun = broker.queue("a"), set[int]()
 
