@@ -20,6 +20,7 @@ import redis
 import rq_dlq as library
 import rq_dlq.asyncio
 from rq_dlq import BrokerUnavailable, ConfigurationError, InvalidInput, LeaseLost, RedeliveryPolicy
+from rq_dlq._redis import AsyncConnections
 from rq_dlq.testing import TestBroker
 from rq_dlq.testing.redirect import redirected
 from rq_dlq.testing.server import _of_process, server_at
@@ -309,6 +310,28 @@ async def test_the_other_colour(broker: TestBroker) -> None:
     await delivery.poison("broken")
     assert broker.assert_dead(queue, 1)[0].cause.message == "broken"
     await awaiting.close()
+
+
+async def test_what_calls_open_at_the_same_time_is_closed(broker: TestBroker, monkeypatch: Any) -> None:
+    """A worker's loop makes its first two calls together; the connections of one of them are kept."""
+    opened, closed = list[Any](), list[Any]()
+    connect, close = rq_dlq.asyncio.Broker._connect, AsyncConnections.close
+
+    async def opening(own: Any, *args: Any, **options: Any) -> Any:
+        opened.append(await connect(own, *args, **options))
+        return opened[-1]
+
+    async def closing(connections: Any) -> None:
+        closed.append(connections)
+        await close(connections)
+
+    monkeypatch.setattr(rq_dlq.asyncio.Broker, "_connect", opening)
+    monkeypatch.setattr(AsyncConnections, "close", closing)
+    async with rq_dlq.asyncio.Broker() as own:
+        await asyncio.gather(*(own.queue(name).send("x") for name in ("a", "b")))
+    assert len(opened) == 2
+    assert all(any(one is other for other in closed) for one in opened)
+    assert broker.now
 
 
 def test_a_run_of_pytest_imports_little() -> None:

@@ -39,12 +39,16 @@ def redirected(server: Server, patch: pytest.MonkeyPatch) -> TestBroker:
 
     def connected(broker: Broker) -> Connections:
         if broker not in blocking:
-            blocking[broker] = broker._connect(FAIL_FAST)
+            connections = broker._connect(FAIL_FAST)
+            if blocking.setdefault(broker, connections) is not connections:
+                connections.close()
         return blocking[broker]
 
     async def connected_awaiting(broker: rq_dlq.asyncio.Broker) -> AsyncConnections:
         if broker not in awaiting:
-            awaiting[broker] = await broker._connect(FAIL_FAST)
+            connections = await broker._connect(FAIL_FAST)
+            if awaiting.setdefault(broker, connections) is not connections:
+                await connections.close()
         return awaiting[broker]
 
     patch.setattr(BrokerBase, "_connection_settings", settings)
