@@ -312,7 +312,8 @@ async def test_the_other_colour(broker: TestBroker) -> None:
     await awaiting.close()
 
 
-async def test_what_calls_open_at_the_same_time_is_closed(broker: TestBroker, monkeypatch: Any) -> None:
+@pytest.mark.usefixtures("broker")
+async def test_what_calls_open_at_the_same_time_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker's loop makes its first two calls together; the connections of one of them are kept."""
     opened, closed = list[Any](), list[Any]()
     connect, close = rq_dlq.asyncio.Broker._connect, AsyncConnections.close
@@ -331,7 +332,6 @@ async def test_what_calls_open_at_the_same_time_is_closed(broker: TestBroker, mo
         await asyncio.gather(*(own.queue(name).send("x") for name in ("a", "b")))
     assert len(opened) == 2
     assert all(any(one is other for other in closed) for one in opened)
-    assert broker.now
 
 
 def test_a_run_of_pytest_imports_little() -> None:
