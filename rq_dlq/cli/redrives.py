@@ -114,10 +114,7 @@ def redrive(
     begun["detach"] = options["detach"] or not (alone or is_view(context, name))
     job = _begun(letters, which, begun, None if plan is None else plan._planned)  # noqa: SLF001 - see `_begun`
     if options["detach"]:
-        context.output.say(
-            f"redrive {job.id} continues in the background: `rq-dlq dlq jobs {name}` shows its progress"
-        )
-        _say_unattended(context, {part.family for part in job._parts})  # noqa: SLF001 - users do not need it
+        _say_detached(context, name, job)
     else:
         drive(context, name, job, alone=alone)
     all_found(context, chosen, Changed(job.counts.eligible, job.counts.leased))
@@ -130,19 +127,24 @@ def _confirm(plan: Plan[Any], name: str, options: dict[str, Any], *, yes: bool) 
     confirm(f"Move {many(plan.eligible, 'dead letter')} of {name} {where}{what}", yes=yes)
 
 
-def _say_unattended(context: Context, families: set[str]) -> None:
-    """Tell the user if no reporting process would continue a redrive of these queues."""
+def _say_detached(context: Context, name: str, job: RedriveJob) -> None:
+    """Tell the user of a redrive in the background, and if no reporting process would continue it."""
+    _tell(context, job)
+    context.output.say(
+        f"redrive {job.id} continues in the background: `rq-dlq dlq jobs {name}` shows its progress"
+    )
     with suppress(MissingRights, NodeUnavailable):  # then nothing is known about processes
         reports = context.broker._run(
             driving.unrepeated(processes.processes(context.broker.settings.namespace))
         )
         alive = [one for one in reports if one.state != "silent"]
-        left = families - {name for one in alive for name in one.queues}
+        left = {part.family for part in job._parts}  # noqa: SLF001 - users do not need it
+        left -= {queue for one in alive for queue in one.queues}
         if left and not any("redrives" in one.roles for one in alive):
             whose = some(sorted(left), NAMED)
             context.output.say(
                 f"no worker of {whose} and no maintenance process for redrives is reporting: the redrive "
-                "waits for one (`rq-dlq maintain`), or for a client that claims"
+                "waits for one, such as `rq-dlq maintain`"
             )
 
 
@@ -197,15 +199,14 @@ def drive(context: Context, name: str, job: RedriveJob, *, alone: bool = False) 
     Raises:
         CommandFailed: it paused, some messages stay dead, or Ctrl-C paused it.
     """
-    told = job.counts
+    told: dict[str, Any] = {}
     with progress_bar(context.output.stderr, "redriven") as advance:
 
         def progress(job: RedriveJob) -> None:
             nonlocal told
             advance(job.counts.moved, job.counts.eligible)
-            if job.counts != told and context.output.format == "jsonl":
-                told = job.counts
-                context.output.record(row(job))
+            if context.output.format == "jsonl":
+                told = _tell(context, job, told)
 
         try:
             job.wait(progress=progress)
@@ -213,11 +214,13 @@ def drive(context: Context, name: str, job: RedriveJob, *, alone: bool = False) 
             job.refresh()
             if job.state == "running":
                 job.pause()
-            raise CommandFailed(_stopped(name, job, "stopped", alone=alone), PART_WAY) from None
-    if context.output.format == "json":
-        context.output.record(row(job))
-    if job.state == "paused":
-        raise CommandFailed(_stopped(name, job, job.why, alone=alone), PART_WAY)
+            how_far = _stopped(name, job, "stopped", alone=alone)
+            _tell(context, job, told)
+            raise CommandFailed(how_far, PART_WAY) from None
+    how_far = _stopped(name, job, job.why, alone=alone) if job.state == "paused" else ""
+    _tell(context, job, told)
+    if how_far:
+        raise CommandFailed(how_far, PART_WAY)
     how = f" ({job.how})" if job.how else ""
     done = job.carried_out
     context.output.say(
@@ -287,8 +290,17 @@ def jobs(context: Context, name: str, *, job_id: str | None, verb: str | None, b
         if job.counts.leased:
             context.output.say(_show.left_leased(job.counts.leased))
         return
+    _tell(context, job)
     taken = f": {many(job.counts.undone, 'message')} dead again" if verb == "undo" else ""
     context.output.say(f"redrive {job.id} is {job.state}{taken}")
+
+
+def _tell(context: Context, job: RedriveJob, told: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Write a redrive for programs, unless that would repeat the row before; returns its row."""
+    now = row(job)
+    if now != told and context.output.format != "table":
+        context.output.record(now)
+    return now
 
 
 def row(job: RedriveJob) -> dict[str, Any]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rq_dlq.doctor.vitals import Vitals
 
 UPKEEP = 10.0  # the most seconds between two rounds of maintenance or two checks of schedules
+REDRIVES = 1.0  # between two rounds while redrives are left to it, which have a rate or wait for their canary
 A_FEW = 20  # round trips per round, since leases are not extended during it
 
 
@@ -44,6 +45,7 @@ class Upkeep:
         roles: list[MaintenanceRole] = [role for role in ROLES if role != "schedules"]
         self._queues = [MaintainedQueue(keys, roles, work.policy) for keys, work in works.items()]
         self._kept_up = time.monotonic()
+        self._redrives_until = 0.0  # until then there may be more to redrive
         self._fire_at = 0.0
 
     def declare(self, connections: Connections) -> None:
@@ -69,7 +71,7 @@ class Upkeep:
     def look(self, connections: Connections) -> None:
         """Do the work that is due."""
         now = time.monotonic()
-        if now - self._kept_up > UPKEEP:
+        if now - self._kept_up > (REDRIVES if now < self._redrives_until else UPKEEP):
             self._kept_up = now
             self._keep_up(connections)
         if now > self._fire_at:
@@ -87,6 +89,8 @@ class Upkeep:
 
     def _maintain(self) -> Steps[None]:
         due = yield from rounds.look(self._queues)
+        if any(name == "redriven" for _, name in due.work):
+            self._redrives_until = self._kept_up + UPKEEP
         yield from rounds.work_off(due.work, Counter(), enough=A_FEW)
 
     def _fire(self, connections: Connections) -> float:

@@ -70,9 +70,11 @@ def test_a_canary_that_succeeds(shell: Shell, broker: rq_dlq.Broker, dead: Die) 
 def test_a_canary_that_fails_says_how_to_go_on(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
     dead(*range(9))
     consumer = settle(broker, 3, well=False)
-    stopped = shell("dlq", "redrive", "orders", "--all", "--yes", "--canary", "3", code=4).stderr
+    ended = shell("dlq", "redrive", "orders", "--all", "--yes", "--canary", "3", "-o", "jsonl", code=4)
     consumer.join()
     (row,) = shell.json("dlq", "jobs", "orders")
+    assert json.loads(ended.stdout.splitlines()[-1]) == row
+    stopped = ended.stderr
     assert "0 of 3 messages that ended were acked" in stopped
     assert f"3 of 9 are back, and redrive {row['id']} is paused" in stopped
     assert f"`rq-dlq dlq jobs orders {row['id']} resume` continues" in stopped
@@ -90,11 +92,14 @@ def test_ctrl_c_pauses_it_and_undo_takes_it_back(shell: Shell, broker: rq_dlq.Br
         assert process.wait(60) == 4
         assert process.stderr is not None
         said = process.stderr.read()
+        last = json.loads(process.stdout.read().splitlines()[-1])
     (row,) = shell.json("dlq", "jobs", "orders")
+    assert last == row
     assert (row["state"], f"redrive {row['id']} is paused" in said) == ("paused", True)
     assert f"{row['moved']} of 40 are back" in said
-    undone = shell("dlq", "jobs", "orders", row["id"], "undo", "--by", "ben").stderr
-    assert f"redrive {row['id']} is undone" in undone
+    undone = shell("dlq", "jobs", "orders", row["id"], "undo", "--by", "ben", "-o", "json")
+    assert f"redrive {row['id']} is undone" in undone.stderr
+    assert json.loads(undone.stdout) == row | {"state": "undone", "undone": row["moved"], "why": ""}
     assert broker.queue("orders").stats().dead == 40
     assert shell.json("dlq", "jobs", "orders", row["id"])["state"] == "undone"
 
@@ -158,11 +163,10 @@ def test_a_dry_run_says_what_comes_back(shell: Shell, broker: rq_dlq.Broker) -> 
 
 def test_detached(shell: Shell, broker: rq_dlq.Broker, dead: Die) -> None:
     dead("a", "b")
-    assert (
-        "continues in the background"
-        in shell("dlq", "redrive", "orders", "--all", "--yes", "--detach").stderr
-    )
+    begun = shell("dlq", "redrive", "orders", "--all", "--yes", "--detach", "-o", "json")
+    assert "continues in the background" in begun.stderr
     orders = broker.queue("orders")
+    assert json.loads(begun.stdout)["id"] == orders.dlq.jobs()[0].id
     orders.maintain()
     assert orders.stats().ready == 2
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from rq_dlq import (
     IndividualDeadLetterStrategy,
     InvalidInput,
 )
+from rq_dlq._redis import FAIL_FAST
 from rq_dlq.core.processes import processes
 from rq_dlq.core.steps.call import Call
 from rq_dlq.core.steps.step import Pipeline, Steps
@@ -31,9 +33,12 @@ from rq_dlq.core.upkeep import maintain
 from rq_dlq.core.upkeep import rounds as upkeep_rounds
 from rq_dlq.core.upkeep.rounds import ENOUGH, MaintainedNamespace
 from rq_dlq.core.upkeep.upkeep import DONE, STEP
+from rq_dlq.doctor.vitals import Vitals
 from rq_dlq.values.failure import moment
 from rq_dlq.values.readable import UPKEEP
+from rq_dlq.worker.arguments import wanted
 from rq_dlq.worker.maintenance import ROLES, Maintenance
+from rq_dlq.worker.upkeep import Upkeep
 from tests import servers
 from tests.behaviour.helpers import after
 from tests.servers import counts, wait_until
@@ -486,6 +491,26 @@ def test_a_worker_maintains_its_own_queues(
         queue.send("mortal", ttl="1ms")
         wait_until(lambda: places(queue) == {"leased": 1, "expired": 1})
         go_on.set()
+
+
+def test_a_worker_alone_keeps_the_pace_of_a_redrive(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round every ten seconds made a rate of 50 a second one of 5, and let 100 a second back at most."""
+    now = [1000.0]
+    monkeypatch.setattr("rq_dlq.worker.upkeep.time", SimpleNamespace(monotonic=lambda: now[0]))
+    queue = broker.queue("a")
+    queue.handler()(lambda _: None)
+    queue.send_many(range(150))
+    queue.poison(queue.claim(150), "bad")
+    monkeypatch.setattr("rq_dlq.worker.upkeep.A_FEW", 1)  # a round moves 50
+    upkeep = Upkeep([handler for handler, _ in wanted(broker._handlers, None)], Vitals(lambda: False))
+    job = queue.dlq.redrive(all=True, detach=True)
+    moved = list[int]()
+    connections = broker._connect(FAIL_FAST)
+    for seconds in (9, 2, 0.5, 1, 1.5, 9):
+        now[0] += seconds
+        upkeep.look(connections)
+        moved.append(job.refresh().counts.moved)
+    assert moved == [0, 50, 50, 100, 150, 150]
 
 
 def test_all_that_maintenance_counts_has_words() -> None:
