@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from rq_dlq._redis import AsyncConnections  # imported here: a later import would block the event loop
 from rq_dlq.client.base import BrokerBase
 from rq_dlq.client.handlers import HandledQueue
-from rq_dlq.core.claiming.cut_off import is_cut_off
+from rq_dlq.core.claiming.cut_off import cuts_off_claim
 from rq_dlq.core.sending import send
 from rq_dlq.core.steps.step import CHUNK, WINDOW, Steps
 from rq_dlq.errors import BrokerUnavailable, RqDlqError
@@ -119,7 +119,7 @@ class OwnBroker(BrokerBase):
             if self._connections is None:  # the loop has claimed nothing
                 return
             closed = consuming.over  # by `close`, which did not wait for the running step
-            leaving = consuming.leave(cut_off=is_cut_off(cause))
+            leaving = consuming.leave(cut_off=cuts_off_claim(cause))
             await self._leave(consuming._queue, leaving, cause)
             if closed:
                 await self._connections.close()

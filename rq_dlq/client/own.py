@@ -112,7 +112,7 @@ class OwnQueue(Answering, HandledQueue[T]):
                 cause = cause.__context__
             raise
         finally:
-            leaving = consuming.leave(cut_off=cut_off.is_cut_off(cause))
+            leaving = consuming.leave(cut_off=cut_off.cuts_off_claim(cause))
             try:
                 self._broker._leave(self._core, leaving, cause)
             except RqDlqError as failure:

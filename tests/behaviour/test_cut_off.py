@@ -134,7 +134,7 @@ async def consumes(queue: Any) -> None:
 
 
 @each_row_afresh("take", [claims, consumes])
-@each_row_afresh("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+@each_row_afresh("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError, MemoryError])
 async def test_a_claim_that_is_cut_off_gives_back_what_it_took(
     broker: Any, take: Any, error: type[BaseException]
 ) -> None:

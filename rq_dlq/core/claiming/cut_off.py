@@ -2,6 +2,7 @@
 
 A claim that is cut off gives its messages back, which it finds by a claim of no message under the same token.
 If it finds nothing, it asks once more, since Redis may read the closed connection after the one that asks.
+Any error but one about Redis cuts a claim off, such as that of a signal handler that limits a time.
 
 A loop that is closed does not hear the cause. So it looks for the task's cancellation or, blocking, at the
 context of `GeneratorExit`; if there is neither, it was left by `break`, and its errors are raised.
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from rq_dlq.core.claiming import calls
 from rq_dlq.core.settling.settle import release
 from rq_dlq.core.steps.step import seed
+from rq_dlq.errors import RqDlqError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,9 +38,14 @@ def is_cut_off(error: BaseException | None) -> bool:
     return error is not None and not isinstance(error, Exception)
 
 
+def cuts_off_claim(error: BaseException | None) -> bool:
+    """Whether this error may cut off a claim while Redis answers: it is not about Redis."""
+    return error is not None and not isinstance(error, RqDlqError)
+
+
 def claim_is_cut_off(queue: QueueState[Any], error: BaseException) -> bool:
     """Whether this error cuts off a claim that may have taken messages: `give_back` is due."""
-    return is_cut_off(error) and any(member.indeterminate_claims for member in _all(queue))
+    return cuts_off_claim(error) and any(member.indeterminate_claims for member in _all(queue))
 
 
 def give_back(queue: QueueState[Any]) -> Steps[None]:
