@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import distribution
+from tests.servers.forms import NAMES, Forms
 from tests.tables import each_row
 
 ROOT = Path(__file__).parent.parent
@@ -48,3 +49,12 @@ def test_code_is_compiled_once_where_it_may_not_be_kept_beside_the_source(
     distribution.compile_once(tmp_path)
     assert os.environ["PYTHONPYCACHEPREFIX"] == str(tmp_path)
     assert "PYTHONDONTWRITEBYTECODE" not in os.environ
+
+
+def test_one_file_in_eight_has_the_other_form() -> None:
+    files = [f"tests/test_{number}.py" for number in range(800)]
+    for draw in ("a", "b"):
+        drawn = [Forms(NAMES, draw).form_of(file) for file in files]
+        assert 60 < drawn.count("text") < 150
+    assert drawn != [Forms(NAMES, "a").form_of(file) for file in files]
+    assert {Forms(["text"], "a").form_of(file) for file in files} == {"text"}

@@ -10,6 +10,7 @@ environment, directory and streams; `tests/test_warm.py` compares both.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import runpy
@@ -170,9 +171,12 @@ def started(request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
 
 def main() -> None:
     """Import, and wait for requests; what goes on from here is a new process."""
+    gc.disable()
     for name in sys.argv[3:]:
         with suppress(ImportError):
             import_module(name)
+    gc.freeze()  # a fork that looked for garbage in all this would copy it first
+    gc.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the tests, and they end this
     with socket.socket(fileno=int(sys.argv[1])) as asked:
         request = serve(asked, int(sys.argv[2]))
