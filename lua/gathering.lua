@@ -127,7 +127,7 @@ function Verbs.send_children(q, ARGV, there)
   if not own or refusal then
     return refusal or Reply.OVER
   end
-  if Send.is_past(q, delay, ttl) then
+  if Send.is_past(q, ttl) then
     return Reply.PAST
   end
   local share = share_of(q, there, gather, own, id, name)

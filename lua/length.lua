@@ -51,7 +51,7 @@ function Verbs.send_limited(q, ARGV)
   local done, noted = Register.done_before(q, number)
   if done then
     return Send.reply_before(noted)
-  elseif Send.is_past(q, delay, ttl) and not stays then
+  elseif Send.is_past(q, ttl) and not stays then
     return Reply.PAST
   end
   local first = stays and Register.first_left(ARGV, noted) or Register.ITEMS

@@ -4,7 +4,6 @@ local UNIQUE = '\1' -- precedes, in `acked_ids`, an id that is known until the t
 
 -- What a call says of known messages, as `of` in these functions:
 --   mode: drop, replace, debounce, redrive or again; delay, max_delay: milliseconds; expires: when they expire; nil: never
---   lasts: how long after they are due, if the queue says it; nil: the sender does
 --   all_asked: whether the queue keeps the results of all messages; by: who sends, as JSON
 
 -- Whether a message has the key and the dependency that a payload has.
@@ -27,21 +26,17 @@ local function asking(of, payload, head, more)
   return asked and more or State.with(more, 'result', Values.digits(head.birth))
 end
 
--- When a message that waits expires, if this send says: what the queue says of that begins when it is due, as at its send,
--- and so does all of `then`.
-local function expiry_of(q, of, due, more)
-  local waits = math.max(0, due - q.now)
-  if of.lasts then
-    return q.now + waits + of.lasts
-  end
-  return of.expires and of.expires + (Gathers.of(more) == Gathers.THEN and waits or 0)
+-- When a message that waits expires, if this send says: of `then` its time to live begins when it is due, as at its send.
+local function expiry_of(q, of, state)
+  local waits = Gathers.of(state.more) == Gathers.THEN and math.max(0, state.due - q.now) or 0
+  return of.expires and of.expires + waits
 end
 
 -- Gives a message that waits the body, the headers, the priority and the time to live of a payload, and its place in the
 -- order by that priority; nothing else changes.
 --   index: where it waits; due: when it is due from now on, nil: as before
 local function replace(q, of, id, payload, state, head, index, due)
-  local row, expires = Order.member_of(id, head, state.due), expiry_of(q, of, due or state.due, state.more)
+  local row, expires = Order.member_of(id, head, state.due), expiry_of(q, of, state)
   local score = tonumber(redis.call('ZSCORE', index, row) or nil)
   local record = redis.call('HGET', q.messages, id)
   if not score or #record < 8 then -- a call was cut off, or it is damaged
@@ -213,13 +208,12 @@ local function send_new(q, of, fresh, numbers, reply, delay, ttl, opening)
   return reply
 end
 
--- The terms of messages with this delay and ttl (Send.add), for `of`.
-local function add_terms(q, of, delay, asked)
+-- The terms of messages with this delay and ttl (Send.add): whether the queue keeps the results of all; the delay from
+-- now on; and when they expire, nil: never.
+local function terms(q, delay, ttl)
   local set = redis.call('HMGET', q.settings, 'expiry', 'results')
-  local wait, ttl = Send.spans(q, delay, asked, set[1])
-  of.all_asked, of.delay = set[2] and set[2]:find('^[1-9]%d*$') and true or false, wait
-  of.expires = ttl > 0 and q.now + math.floor(ttl) or nil
-  of.lasts = asked == 0 and ttl > 0 and math.floor(ttl - wait) or nil
+  delay, ttl = Send.spans(q, delay, ttl, set[1])
+  return set[2] and set[2]:find('^[1-9]%d*$') and true or false, delay, ttl > 0 and q.now + math.floor(ttl) or nil
 end
 
 -- Sends messages whose ids may be known: then `mode` says what happens to a known one, if it is where that applies, and it
@@ -238,11 +232,14 @@ function Verbs.resend(q, ARGV)
     return Send.reply_before(noted)
   elseif not Queue.is_open(q, opening) then
     return Reply.DELETED
-  elseif Send.is_past(q, delay, ttl) then
+  elseif Send.is_past(q, ttl) then
     return Reply.PAST
   end
-  local of = { mode = mode, max_delay = max_delay, known_for = known_for, by = '"a send"' }
-  add_terms(q, of, delay, ttl)
+  local all_asked, wait, expires = terms(q, delay, ttl)
+  local of = {
+    mode = mode, delay = wait, max_delay = max_delay, known_for = known_for, expires = expires,
+    all_asked = all_asked, by = '"a send"',
+  }
   local fresh, numbers, known, reply = divided(q, of, ARGV, 8)
   if fresh[1] then
     local sent, why, count = send_new(q, of, fresh, numbers, reply, delay, ttl, opening)

@@ -4,8 +4,8 @@ local ABOVE = 0x40 -- the flag after FIELDS
 local LAST = 2 -- the last field of Record.lanes_in
 local AT_ONCE = 0.5 -- the time to live of a message that has expired: less than a millisecond
 
--- How long a message may wait once it is due: by its sender, or the queue's default, within the queue's bounds. Applied
--- once, at send. As in Artemis, a default is for messages without one, and then the bounds do not apply.
+-- The time to live of a message: the sender's, or the queue's default, within the queue's bounds. Applied once, at send. As
+-- in Artemis, a default is for messages without one, and then the bounds do not apply.
 --   allowed: "DELAY MIN MAX" in milliseconds, "-" where unset; "never": messages do not expire
 local function allowed_ttl(asked, allowed)
   if allowed == 'never' then
@@ -21,7 +21,7 @@ local function allowed_ttl(asked, allowed)
   return math.min(math.max(asked, least or asked), most or math.huge)
 end
 
--- The delay and the time to live of messages, from now on. The latter begins when they are due, where the queue says it.
+-- The delay and the time to live of messages, from now on, where there is a time (Send.add) or a default of the queue.
 function Send.spans(q, delay, ttl, allowed)
   if delay < 0 then
     delay = math.max(0, -delay - q.now)
@@ -29,15 +29,13 @@ function Send.spans(q, delay, ttl, allowed)
   if ttl < 0 then
     ttl = math.max(-ttl - q.now, AT_ONCE)
   end
-  local lasts = allowed and allowed_ttl(ttl > 0 and math.max(ttl - delay, AT_ONCE) or 0, allowed)
-  return delay, lasts and (lasts > 0 and delay + lasts or 0) or ttl
+  return delay, allowed and allowed_ttl(ttl, allowed) or ttl
 end
 
--- Whether a message would expire before it is due, by what its sender says.
---   delay, ttl: as in Send.add
-function Send.is_past(q, delay, ttl)
-  local due = delay < 0 and math.max(-delay, q.now) or q.now + delay
-  return ttl < 0 and -ttl <= due or ttl > 0 and q.now + ttl <= due
+-- Whether a message has expired before it is sent.
+--   ttl: as in Send.add
+function Send.is_past(q, ttl)
+  return ttl < 0 and -ttl <= q.now
 end
 
 -- Whether the result of a message is asked for by its sender.
@@ -204,8 +202,8 @@ end
 -- earlier message, is left as it is (I12). Returns the birth of the first new one, which the others follow one by one, 0:
 -- none is new; then the known ones (Known.add). nil: the queue was deleted since the client opened it, and nothing was
 -- done.
---   delay, ttl: milliseconds from now, 0: none; or, below 0, a time. One in the past is due at once; what expires before it
---   is due does so then, unless the caller refuses it (Send.is_past)
+--   delay, ttl: milliseconds from now, 0: none; or, below 0, a time. One in the past is due at once; what expires then does
+--   so at once, unless the caller refuses it (Send.is_past)
 --   opening: the client's; empty: any. lanes: nothing is sent, and it returns nil and WRONG_LANE, if a lane is not that of
 --   its key or its dependency. over: Length.over, or a function like it, by which nothing is sent, and it returns nil, FULL
 --   and how many messages the queue has; nil: its limit does not count. gather: of the messages; nil: they are of none
@@ -232,8 +230,8 @@ function Send.add(q, items, first, last, delay, ttl, opening, lanes, over, gathe
   end
   local all_asked = set[6] and set[6]:find('^[1-9]%d*$')
   local batch = { delay = delay, records = { nil, nil }, rows = { nil, nil }, gather = gather, all_asked = all_asked }
-  if ttl > 0 then
-    batch.expires = q.now + math.floor(ttl)
+  if ttl > 0 then -- `then` may wait for others until it is due
+    batch.expires = q.now + math.floor(ttl) + (gather == Gathers.THEN and delay or 0)
   end
   if delay == 0 and set[5] then
     batch.rooms, batch.seats, batch.blocked = {}, {}, {} -- rooms: lane → free seats
@@ -287,7 +285,7 @@ function Verbs.send(q, ARGV)
     return Send.reply_before(noted)
   end
   q.now = Clock.read() -- sooner than it is first asked for, which would take longer
-  if Send.is_past(q, delay, ttl) and not stays then
+  if Send.is_past(q, ttl) and not stays then
     return Reply.PAST
   end
   local first = stays and Register.first_left(ARGV, noted) or Register.ITEMS

@@ -125,7 +125,7 @@ end
 -- Whether messages of a share would have expired before they are sent.
 local function has_past(share)
   for _, group in ipairs(share.groups) do
-    if Send.is_past(share.queue, group.delay, group.ttl) then
+    if Send.is_past(share.queue, group.ttl) then
       return true
     end
   end

@@ -25,8 +25,7 @@ ROWS: Final = fields.BY_PART["expiry"]
 class ExpiryPolicy:
     """The time to live that messages get when they are sent, and what happens to expired messages.
 
-    A field that is not set is inherited. Durations are seconds; None: no limit. They begin when a message is
-    due, so a delay is never cut short by them.
+    A field that is not set is inherited. Durations are seconds; None: no limit.
 
     Attributes:
         expiry_delay: the ttl of a message that is sent without one. If it is set, the next two are ignored.

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, cast
 
 from rq_dlq.errors import InvalidDuration, InvalidInput
-from rq_dlq.values.durations import human, milliseconds, shown
+from rq_dlq.values.durations import milliseconds, shown
 
 if TYPE_CHECKING:
     from rq_dlq.values.durations import Duration
@@ -44,24 +44,6 @@ def end_of(ttl: Duration | None, expires_at: datetime | None) -> int:
         return 0 if ttl is None else _span(ttl, "ttl", "expires_at", 1)
     _only(ttl, "ttl", "expires_at")
     return -max(1, (_checked(expires_at, "expires_at") - _EPOCH) // _MILLISECOND)
-
-
-def check_order(delay: int, ttl: int) -> None:
-    """Check that a message is due before it expires, where that needs no clock; the Lua checks the rest.
-
-    Args:
-        delay, ttl: of `due_of` and `end_of`.
-
-    Raises:
-        InvalidInput: it would expire before.
-    """
-    if 0 < ttl <= delay:
-        raise InvalidInput(
-            f"a ttl of {human(ttl)} counts from the send, so the message would expire in its delay of "
-            f"{human(delay)}: pass a ttl that is longer than the delay"
-        )
-    if delay < 0 and ttl < 0 and ttl >= delay:
-        raise InvalidInput("the message would expire before it is due: pass an expires_at that is after `at`")
 
 
 def _span(value: Duration, name: str, of_times: str, minimum: int) -> int:

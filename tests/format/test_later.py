@@ -151,9 +151,8 @@ async def test_a_claim_full_of_them_is_swept_in_parts(form: str, broker: Any, cl
 @forms
 async def test_its_time_to_live_ends_where_it_is_read(form: str, broker: Any, clock: Clock, raw: Any) -> None:
     queue = broker.queue("a")
-    both = [Message("x", id="m"), Message("y", id="n")]
-    await queue.send_many(both, delay="2h")
-    await queue.send_many(both, ttl="1m", on_duplicate="replace")
+    await queue.send("x", id="m", ttl="1m", delay="2h")
+    await queue.send("y", ttl="1m", delay="2h")
     later = Rewritten(raw, "m", form)
     clock.advance("1m")
     assert (await queue.maintain())["expired"] >= 1

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rq_dlq.core.steps.replies import ERRORS, Word
 from rq_dlq.errors import KnownId, QueueFull
-from rq_dlq.values.durations import human
 from rq_dlq.values.failure import moment
 from rq_dlq.values.readable import many
 from rq_dlq.values.sent import SentBefore, all_sent_with
@@ -79,11 +78,10 @@ def full(
 
 
 def past(ttl: int) -> RqDlqError:
-    """The error for messages that would have expired before they were due."""
-    when = f"a ttl of {human(ttl)}" if ttl > 0 else f"expires_at {moment(-ttl):%Y-%m-%d %H:%M:%S} UTC"
+    """The error for messages that would have expired."""
     return ERRORS[Word.PAST](
-        f"{when}: that has passed before the message is due, so nothing was sent. Pass a later time; expired "
-        "messages are not delivered"
+        f"expires_at {moment(-ttl):%Y-%m-%d %H:%M:%S} UTC: that has passed, so nothing was sent. Pass a "
+        "later time; expired messages are not delivered"
     )
 
 

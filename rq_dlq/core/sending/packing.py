@@ -13,7 +13,7 @@ from rq_dlq.values.durations import milliseconds, shown
 from rq_dlq.values.key import given_of
 from rq_dlq.values.names import check_id
 from rq_dlq.values.sent import OnDuplicate
-from rq_dlq.values.times import check_order, due_of, end_of
+from rq_dlq.values.times import due_of, end_of
 
 if TYPE_CHECKING:
     from rq_dlq.core.queues.queue import QueueState
@@ -125,13 +125,10 @@ def own_options(message: Message[Any], options: SendOptions) -> SendOptions:
     """The options of a message that may have some of its own."""
     has_due = message.delay is not None or message.at is not None
     has_end = message.ttl is not None or message.expires_at is not None
-    delay = due_of(message.delay, message.at) if has_due else options.delay
-    ttl = end_of(message.ttl, message.expires_at) if has_end else options.ttl
-    check_order(delay, ttl)
     return replace(
         options,
-        delay=delay,
-        ttl=ttl,
+        delay=due_of(message.delay, message.at) if has_due else options.delay,
+        ttl=end_of(message.ttl, message.expires_at) if has_end else options.ttl,
         priority=options.priority if message.priority is None else message.priority,
         headers=options.headers if message.headers is None else joined(message.headers, options.carried),
         key=options.key if message.key is None else message.key,

@@ -21,7 +21,7 @@ from rq_dlq.values.codec import DEFAULT_PRIORITY, NO_HEADERS
 from rq_dlq.values.flags import check_flag
 from rq_dlq.values.observer import Sending
 from rq_dlq.values.sent import OnDuplicate, Sent, all_sent_with
-from rq_dlq.values.times import check_order, due_of, end_of
+from rq_dlq.values.times import due_of, end_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -73,11 +73,9 @@ def send_options(
         return PLAIN
     check_flag(persistent, "persistent")
     check_flag(result, "result")
-    due, end = due_of(delay, at), end_of(ttl, expires_at)
-    check_order(due, end)
     return SendOptions(
-        due,
-        end,
+        due_of(delay, at),
+        end_of(ttl, expires_at),
         priority,
         headers or NO_HEADERS,
         persistent,

@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from rq_dlq.core.sessions.calls import Outgoing
 
 logger = logging.getLogger("rq_dlq")
-PAST = (
-    "expires_at of a message has passed, or it would expire before it is due, so nothing was sent or acked. "
-    "Expired messages are not delivered"
-)
+PAST = "expires_at of a message has passed, so nothing was sent or acked. Expired messages are not delivered"
 WAITS = 600_000  # milliseconds that a list waits for the commit, from its last part on
 NONCE = 9  # random bytes
 
@@ -75,11 +72,10 @@ def _from(now: int, group: Outgoing) -> Outgoing:
 
     They are counted from the move, which follows the commit.
     """
-    delay = max(0, -group.delay - now) if group.delay < 0 else group.delay
     ttl = -group.ttl - now if group.ttl < 0 else group.ttl
-    if group.ttl and ttl <= delay:
+    if group.ttl < 0 and ttl <= 0:
         raise ERRORS[Word.PAST](PAST)
-    return replace(group, delay=delay, ttl=ttl)
+    return replace(group, delay=max(0, -group.delay - now) if group.delay < 0 else group.delay, ttl=ttl)
 
 
 def _stage(keys: QueueKeys, job: str, group: Outgoing) -> Steps[Staged]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rq_dlq import Message, SharedDeadLetterStrategy
+from rq_dlq import SharedDeadLetterStrategy
 from rq_dlq.core.batches import batches
 from rq_dlq.core.claiming import calls as claiming_calls
 from rq_dlq.core.claiming import claim as claiming_claim
@@ -175,9 +175,7 @@ async def test_rows_that_lead_nowhere_do_not_hide_dead_letters(broker: Any, raw:
 
 async def test_who_waits_goes_on_at_once_while_more_is_overdue(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a")
-    waiting = [Message(n, id=f"m{n}") for n in range(25)]
-    await queue.send_many(waiting, delay="1h")
-    await queue.send_many(waiting, ttl="1s", on_duplicate="replace")
+    await queue.send_many(range(25), delay="1h", ttl="1s")
     clock.advance("2s")
     options: dict[str, Any] = {"part": "live", "token": "t", "count": 9, "lease": 1_000, "patience": 1_000}
     options |= {"consumer": "", "seed": 0, "default_policy": queue._core.policy}

@@ -73,8 +73,7 @@ async def test_what_is_no_id(broker: Any, clock: Clock) -> None:
 
 async def test_the_time_to_live_is_told(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a")
-    await queue.send("late", id="late", delay="1h")
-    await queue.send("late", id="late", ttl="1m", on_duplicate="replace")
+    await queue.send("late", id="late", delay="1h", ttl="1m")
     await queue.send("over", id="over", ttl="1s")
     assert "ends before it is due" in (await queue.explain("late")).next
     assert "the next claim takes it" in (await queue.explain("over")).next

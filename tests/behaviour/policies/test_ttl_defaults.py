@@ -38,15 +38,11 @@ async def test_at_send(row: dict[str, Any], broker: Any, clock: Clock) -> None:
 
 
 async def test_the_default_expires_messages(broker: Any, clock: Clock) -> None:
-    """Ten seconds after they are due."""
     queue = broker.queue("a", expiry=ExpiryPolicy(expiry_delay="10s"))
     await queue.send("x")
     await queue.send("y", delay="5s")
     clock.advance("9.999s")
     assert await bodies(queue, 1) == ["x"]
-    clock.advance("5s")
-    await queue.maintain()
-    assert await counts(queue) == {"leased": 1, "ready": 1}
     clock.advance("1ms")
     await queue.maintain()
     assert await counts(queue) == {"leased": 1, "expired": 1}

@@ -92,43 +92,6 @@ async def test_a_message_that_would_have_expired_is_refused(way: str, broker: An
     assert (await broker.queue("b").stats()).totals.get("acked") is None
 
 
-@pytest.mark.parametrize("due", ["delay", "at"])
-@pytest.mark.parametrize("end", ["ttl", "expires_at"])
-@each_row_afresh("way", WAYS)
-async def test_what_would_expire_in_its_delay_is_refused(
-    way: str, due: str, end: str, broker: Any, clock: Clock
-) -> None:
-    """It was accepted in silence, and never delivered. The moment at which it is due is too early, too."""
-    options = dict.fromkeys((due, end), "1h") | dict.fromkeys(
-        {due, end} & {"at", "expires_at"}, moment(clock.now) + HOUR
-    )
-    with pytest.raises(InvalidInput, match=r"would expire|has passed before"):
-        await send(way, broker, **options)
-    assert await counts(broker.queue("a")) == {}
-    assert (await broker.queue("b").stats()).totals.get("acked") is None
-
-
-@each_row_afresh(
-    "bounds, ends",
-    [
-        ({"expiry_delay": "1h"}, [3, 4]),
-        ({"max_expiry_delay": "1h"}, [3, 3]),
-        ({"min_expiry_delay": "3h"}, [5, 5]),
-    ],
-)
-async def test_the_ttl_of_the_queue_begins_when_the_message_is_due(
-    bounds: dict[str, Any], ends: list[int], broker: Any, clock: Clock
-) -> None:
-    """Whoever set it does not know the delays; so a reminder for next year is not lost by it."""
-    queue = broker.queue("a", expiry=rq_dlq.ExpiryPolicy(**bounds))
-    await queue.send_many([Message(1, id="m"), Message(2, ttl="4h")], delay="2h")
-    found = await queue.select(all=True).browse()
-    assert [message.expires_at - moment(clock.now) for message in found] == [n * HOUR for n in ends]
-    clock.advance("1h")
-    await queue.send(3, id="m", on_duplicate="replace")
-    assert (await queue.explain("m")).message.expires_at - moment(clock.now) == (ends[0] - 1) * HOUR
-
-
 async def test_an_expired_message_is_not_delivered(broker: Any, clock: Clock) -> None:
     queue = broker.queue("a")
     await queue.send(1, expires_at=moment(clock.now + 1))

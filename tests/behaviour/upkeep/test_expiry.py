@@ -47,8 +47,7 @@ async def test_the_expiry_queue_tells_why(broker: Any, clock: Clock) -> None:
 async def test_the_scheduled_expire_too(broker: Any, clock: Clock) -> None:
     """I7."""
     queue = broker.queue("a")
-    await queue.send("x", id="m", delay="1h")
-    await queue.send("x", id="m", ttl="1m", on_duplicate="replace")
+    await queue.send("x", delay="1h", ttl="1m")
     clock.advance("1m")
     await queue.maintain()
     assert await counts(queue) == {"expired": 1}
@@ -58,8 +57,7 @@ async def test_the_scheduled_expire_too(broker: Any, clock: Clock) -> None:
 async def test_it_expires_where_it_was_put_by_hand(verb: str, broker: Any, clock: Clock) -> None:
     """I7."""
     queue = broker.queue("a")
-    await queue.send("x", id="m", delay="1h")
-    await queue.send("x", id="m", ttl="1m", on_duplicate="replace")
+    await queue.send("x", delay="1h", ttl="1m")
     chosen = queue.select(all=True)
     assert await (chosen.deliver_now() if verb == "deliver_now" else chosen.prioritize(7)) == 1
     clock.advance("1m")
@@ -70,8 +68,7 @@ async def test_it_expires_where_it_was_put_by_hand(verb: str, broker: Any, clock
 async def test_due_and_over_at_once_is_over(broker: Any, clock: Clock) -> None:
     """I7."""
     queue = broker.queue("a")
-    await queue.send("x", id="m", delay="5s")
-    await queue.send("x", id="m", ttl="5s", on_duplicate="replace")
+    await queue.send("x", delay="5s", ttl="5s")
     clock.advance("5s")
     assert await queue.claim() == []
     assert await counts(queue) == {"expired": 1}
