@@ -58,7 +58,7 @@ def gathered(queue: QueueName, one: Leased[Any]) -> Steps[Mapping[str, GatheredC
     found: dict[str, GatheredChild] = {}
     for family in dict.fromkeys(child.queue for child in children):
         yield from _add(queue, family, [child for child in children if child.queue == family], found)
-    return {child.id: found[child.id] for child in children}
+    return dict(sorted(found.items()))
 
 
 def _add(

@@ -26,7 +26,7 @@ from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.acl import acl_line
 from rq_dlq._redis.roles import ROLES
 from tests.behaviour.faults import change_talk, lose_calls, lose_replies
-from tests.behaviour.helpers import AT_ONCE
+from tests.behaviour.helpers import AT_ONCE, one
 from tests.conftest import Clock
 from tests.servers import Server
 from tests.tables import each_row_afresh
@@ -218,6 +218,17 @@ async def test_within_is_over_first(broker: Any, clock: Clock, raw: Any) -> None
     clock.advance("1h")
     assert ends(await gathered(reports)) == {"fast": "acked", "slow": "acked"}
     assert not raw.exists(*KEYS)
+
+
+async def test_children_are_in_the_order_of_their_ids(broker: Any, clock: Clock) -> None:
+    """Also of several queues, and where some have not ended."""
+    then, queues = broker.queue("then"), [broker.queue("b"), broker.queue("a")]
+    async with broker.gather(then=(then, 1), within="1m") as gather:
+        for n in range(6):
+            await gather.send(queues[n % 2], n, id=f"m{n}")
+    await (await one(queues[0])).ack(result=0)
+    clock.advance("1m")
+    assert [*await (await one(then)).gathered] == [f"m{n}" for n in range(6)]
 
 
 @each_row_afresh("replaced", [False, True])
