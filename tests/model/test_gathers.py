@@ -1,9 +1,9 @@
 """A gather of two children: every end of each, in every order, with each call repeated as after a lost reply.
 
 A model in plain Python says which children have ended and how, which shares have been carried, and whether
-`then` is due. Each world that is reached is compared with it. By default every world is reached in one way, and of the
-acts that lead to one again a part is tried, drawn anew in each run; `pytest -m slow` tries every act in every
-world.
+`then` is due. Each world that is reached is compared with it. By default every world is reached in one way;
+of the acts that lead to one again a part is tried, drawn anew in each run. `pytest -m slow` tries every act
+in every world.
 """
 
 from __future__ import annotations

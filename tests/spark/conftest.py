@@ -27,6 +27,7 @@ import rq_dlq
 from rq_dlq.spark import register
 from tests import servers
 from tests.audit import audit
+from tests.distribution import SPARK
 from tests.needs import need_program
 from tests.servers.warm import Warm
 from tests.spark.conf.sitecustomize import WARM
@@ -54,7 +55,7 @@ DEADLOCK = 900.0
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give these tests the time that Spark needs; nothing else in them ends by a time."""
     for item in items:
-        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+        if item.nodeid.startswith(SPARK) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(DEADLOCK))
 
 
