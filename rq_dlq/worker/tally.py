@@ -152,8 +152,9 @@ def _report(
         line = "%s: its handler failed after it was %s: %s"
         logger.warning(line, where, settlement.outcome, _text(error), extra=fields)
     else:
-        line = "%s: the lease was lost, so the result of attempt %d is ignored"
-        logger.warning(line, where, delivery.attempt, extra=fields)
+        why = "it is no longer in the queue" if settlement.outcome == "gone" else "the lease was lost"
+        line = "%s: %s, so the result of attempt %d is ignored"
+        logger.warning(line, where, why, delivery.attempt, extra=fields)
 
 
 def _purpose(error: object) -> int:
