@@ -853,7 +853,7 @@ def test_an_error_after_the_ack_is_logged(broker: rq_dlq.Broker, caplog: Any) ->
 
 def test_the_result_for_a_message_that_is_gone_is_ignored(broker: rq_dlq.Broker, caplog: Any) -> None:
     queue = broker.queue("a")
-    queue.handler()(lambda body: queue.delete(force=True))
+    queue.handler()(lambda _: queue.delete(force=True))
     queue.send("x", id="m")
     broker.run(burst=True)
     assert "a m: it is no longer in the queue, so the result of attempt 1 is ignored" in caplog.messages
