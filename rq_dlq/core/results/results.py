@@ -107,8 +107,8 @@ def value_of(queue: QueueName, message_id: str, found: Found, codec: Codec[Any] 
     if word == "acked":
         if not rest:
             raise ResultUnavailable(
-                f"{what} was acked without a result: by a session or Spark, or its handler returned what is no "
-                "result, which the log of the worker says"
+                f"{what} was acked without a result: by a session or Spark, or its handler returned what is "
+                "no result, which the log of the worker says"
             )
         return (codec or _ANY).decode(rest[1:], raw=bool(rest[0] & record.BYTES))
     reason, _, cause = rest.partition(b"\t")
