@@ -6,18 +6,14 @@
 -- - Only acks are remembered, also those of claimed dead letters: the work was done. The work of a message that was
 --   purged, discarded, expired or moved away was not; a moved message is remembered where it is acked. Moves, copies
 --   and redrives are not sends: an operator chose these messages, so no memory refuses them.
--- - `acked_ids` is sorted by the time of the ack. The ack writes it as soon as the record is gone, in the same call,
---   then removes at most twice as many expired ids as it added: the set shrinks to the window, and no verb has much to
---   do. A send compares the time itself, so the window is exact, and a change of the setting takes effect at once.
--- - An id of twelve characters takes 104 bytes: 1,000 acks a second and two minutes are 12 MB. A single ack takes 7 µs
---   of Redis more (19 in place of 12), a single send 2.5; in batches of 100 each takes 1.2 µs more a message. Off, it
---   costs 0.3 µs a call (`python -m tests.benchmarks.dedup`).
+-- - `acked_ids` is sorted by the time of the ack. An ack writes it as soon as the record is gone, then removes at most
+--   twice as many expired ids as it added: the set shrinks to the window. A send compares the time itself, so the window
+--   is exact, and a change of the setting takes effect at once.
 local SETTLED = Reply.SETTLED
 local UNIQUE = '\1' -- as in resend.lua
 local PLAIN = 75 -- bytes; a state with the field of a redrive (Redrive.bring_back) is longer, most others are not
 
--- Adds ids to those that stay known: score, member, … The key expires with the last of them, and when nothing was acked for
--- the dedup_window, `window` (I13).
+-- Adds ids to those that stay known: score, member, … The key expires with the last of them, and after `window` (I13).
 local function add(q, rows, window)
   redis.call('ZADD', q.acked_ids, unpack(rows))
   local last = redis.call('ZRANGE', q.acked_ids, -1, -1, 'WITHSCORES')[2]
@@ -71,8 +67,8 @@ local function remember_unique(q, ids, texts, dedup_window)
   end
 end
 
--- Keeps the results of those messages whose results were asked for. Returns whether any message is of a gather, is known
--- after its ack, or gets one more run: the states of these have that word, too.
+-- Keeps the results that were asked for. Returns whether any message is of a gather, is known after its ack, or gets one
+-- more run: the states of these have that word, too.
 local function keep_results(q, ids, texts, given)
   local ended, results, births, seen, at, linked
   for n = 1, #ids do
@@ -155,8 +151,8 @@ function Acks.remove(q, ids, texts, given, most)
 end
 
 -- Acks messages: they are done, and are removed. Returns a verdict for each, or only SETTLED if all have it; for one of
--- them `acked`, `closed` and the dependency whose breaker they have closed, if any; otherwise `acked` and `gathered` if all
--- children of a gather have ended, whose share the caller carries.
+-- them ACKED, CLOSED and the dependency whose breaker they have closed; otherwise ACKED and GATHERED if all children of a
+-- gather have ended, whose share the caller carries.
 -- drains
 function Verbs.ack(q, ARGV)
   local with_results = tonumber(ARGV[1]) -- the number of results that precede the items

@@ -1,6 +1,6 @@
--- One more run of a leased message follows: it was sent again in the meantime (resend.lua). Its state says so, by
--- ` again=BIRTH`, the birth of that run; and always by ` result=`, too, since an ack looks for no other word (Acks.remove).
--- `again` has the newest of these sends, for each id:
+-- One more run of a leased message follows: it was sent again in the meantime (resend.lua). Its state has the birth of that
+-- run, `again=BIRTH`, and always `result=`, since an ack looks for no other word (Acks.remove). `again` has the newest of
+-- these sends, for each id:
 --   6 bytes  when it is due; 0: at once
 --   6 bytes  when it expires; 0: never
 --   1 byte   1: its result was asked for; 0: it was not
@@ -77,7 +77,6 @@ end
 
 -- The record of the run, whether its result is kept, and when it is due; nil: nothing was asked for. If an ack was cut off,
 -- the message has that record already.
---   born: its birth, as text
 local function record_of(q, id, born)
   local payload, due, expires, asked = asked_for(q, id)
   if payload then

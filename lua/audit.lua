@@ -9,8 +9,7 @@ function Audit.note(q, did, by, user, ...)
   redis.call('PERSIST', q.audit) -- the queue may have been deleted (delete), and created again
 end
 
--- Records an act of an operator on messages of the queue. It may take many calls, which leave one note: the note of the
--- last call, with how many messages the act has changed so far.
+-- Records an act of an operator on messages. Its calls leave one note, with how many it has changed so far.
 --   act: its id, its name, the operator (as JSON), the Redis user, which messages, how; a JSON list. Empty: no note
 --   number: how many messages this call changed; 0: no note
 function Audit.note_act(q, act, number)

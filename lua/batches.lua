@@ -48,8 +48,7 @@ function Verbs.ack_claim(q, ARGV)
 end
 
 -- Divides a claim: it keeps the first `keep` messages that it still holds, and the others go to another token, under a
--- lease that ends at the same time. The messages stay leased; their counts and histories do not change. The call can be
--- repeated. Returns how many messages the other token holds.
+-- lease that ends at the same time. The call can be repeated. Returns how many messages the other token holds.
 -- drains
 function Verbs.divide_claim(q, ARGV)
   local token, to, keep = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -115,7 +114,7 @@ end
 
 -- Records the progress of a streaming query: the last batch that is done, or one that is half of a batch before it. The
 -- number never decreases. A batch with rows that is done ends a series of failures, and its rows are no longer suspected.
--- Returns the number, and how many messages are suspected; or OVERTAKEN: since `run` began the batch.
+-- Returns the number, and how many messages are suspected; or OVERTAKEN.
 -- drains
 function Verbs.note_batch(q, ARGV)
   local field, batch = ARGV[1], tonumber(ARGV[2]) -- field: done or half

@@ -1,24 +1,19 @@
 -- The breaker of a dependency: failures of the messages that need it open it, and are not charged then; successes close it.
 --
--- A breaker is for a dependency, not for a queue or a key. A breaker that stops a queue stops unrelated work; one by
--- key has to open for each tenant apart, and breaks order while a lane is half open. The sender names the service that
--- the work needs.
+-- A breaker is for a dependency, not for a queue or a key: one that stops a queue stops unrelated work, one by key has to
+-- open for each tenant apart.
 --
--- - The charges are taken back: the first twenty failures came before the breaker opened. A message that died in that
---   window stays dead, and `stats().dead` names it: a dead letter may have been seen, moved or redriven.
--- - A claim parks the messages that it meets, once each. No call walks over a queue when a breaker opens, so it opens
---   in a millisecond, however many messages wait.
--- - A queue with a breaker is refused by versions that have none, as one with a rule for keys is.
+-- - The charges are taken back: the first failures came before the breaker opened. A message that died in that window
+--   stays dead, and `stats().dead` names it: a dead letter may have been seen, moved or redriven.
+-- - A claim parks the messages that it meets, once each, so a breaker opens in a millisecond, however many messages wait.
 local MOST_REFUNDS = 3 -- of charges, of one message
 local READ, REFUNDED, NAMED = 1000, 200, 100 -- rows, of all dependencies; messages; letters
 local MOST = 2100 -- passes; Gates.drain gives no more
 local UNCHARGED = '^%S+ %S+ %d+ %d+ 0 ' -- the state of a message that was not charged
 
--- When the dependency of a queue counts as down, by its settings; milliseconds. A damaged setting never opens the breaker.
---   breaker: distinct=N within=Nms share=N probe=Nms longest_probe=Nms
---   breaker.distinct: this many different messages failed within breaker.within, and at least this share of all attempts:
---   breaker.share;
---   breaker.probe: until the first probe; breaker.longest: the longest time between two probes
+-- When the dependency of a queue counts as down; milliseconds. A damaged setting never opens the breaker.
+--   breaker.distinct: so many different messages failed within breaker.within, and at least this share of all attempts:
+--   breaker.share; breaker.probe: until the first probe; breaker.longest: the longest time between two probes
 function Breaker.rule(said)
   return {
     distinct = tonumber(said:match('^distinct=(%d+) ') or nil) or math.huge,
@@ -29,8 +24,8 @@ function Breaker.rule(said)
   }
 end
 
--- Takes back the charges for failures that were not the message's own fault, even while it is leased (I4); at most three
--- times until it is redriven, so that bad messages do not live on refunds. Returns whether it is dead.
+-- Takes back the charges for failures that were not the message's own fault (I4); at most three times until it is redriven,
+-- so that bad messages do not live on refunds. Returns whether it is dead.
 --   since: when the signs began
 local function refund(q, id, since)
   local state = State.read(q, id)
@@ -58,8 +53,7 @@ local function newest(q, name, since)
 end
 
 -- Opens the breaker of a dependency: claims park its messages from now. The charges of the newest failures are refunded
--- first: if cut off here, the next failure opens it. Passes end, so that messages that had one but are not leased
--- are also parked, and the success of a leased one proves nothing.
+-- first: if cut off here, the next failure opens it. Passes end: the success of a leased message proves nothing.
 --   since: when the signs began; id: a message that needs it; error: the newest, cells of a cause
 local function open(q, number, since, id, error)
   local ids, rows = newest(q, Values.digits(number), since)
@@ -91,8 +85,7 @@ local function open(q, number, since, id, error)
 end
 
 -- A failure, or a lapse, of a message that needs a closed dependency is neither charged nor delayed. If the message had a
--- pass, it goes behind the others of its lane, so that bad messages, the first or the newest ones, do not fail every probe.
---   failure: from Judge.judge
+-- pass, it goes behind the others of its lane, so that bad messages do not fail every probe.
 function Breaker.spare(q, id, number, failure)
   failure.charge, failure.delay, failure.excused = false, 0, true
   if redis.call('ZSCORE', q.seats, Lanes.PASS .. id) then
@@ -115,8 +108,7 @@ local function count_sign(q, id, tally, failure, last, charged)
   return (last and last >= tally.since and charged or 0) + (failure.charge and 1 or 0)
 end
 
--- Counts failures against the dependencies of messages. While its breaker is open, or it is paused, a failure is not the
--- message's fault: it is neither charged nor delayed. One message can never open it.
+-- Counts the failure of a message against its dependency.
 --   failure: from Judge.judge; failure.opened: the dependency whose breaker it opens
 function Breaker.strike(q, id, state, head, failure)
   local number = head.needs
@@ -180,7 +172,6 @@ end
 
 -- Counts the successes of dependencies that have failed lately, and ends their runs. Returns the name of a dependency whose
 -- breaker that closed; nil: of none.
---   successes: from Breaker.successes
 function Breaker.count_successes(q, successes)
   local back
   for dependency, times in pairs(successes.times) do

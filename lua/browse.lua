@@ -72,9 +72,9 @@ local function record_of(q, id, text, record)
   return record == 'whole' and found or found:sub(1, 14), #found
 end
 
--- Reads messages by their ids, if they are in the place, and changes nothing. Returns lists of the ids, the records, the
--- states, the histories and the deadlines of the leases (empty: not leased); what is not requested is an empty list.
--- Then the number of ids that it read: it stops after about half a megabyte.
+-- Reads messages by their ids, if they are in the place. Returns lists of the ids, the records, the states, the histories
+-- and the deadlines of the leases (empty: not leased); what is not requested is an empty list. Then the number of ids that
+-- it read: it stops after about half a megabyte.
 -- reads
 function Verbs.browse(q, ARGV)
   local place = ARGV[1] -- ready, scheduled, leased, dead, expired; empty: any
@@ -154,11 +154,10 @@ local function sort_out(q, place, index, ids, row_of, texts, records, kept)
   end
 end
 
--- Reads a range of an index, a page per call, and changes nothing. A row that is not moved is read exactly once,
--- whatever is added or removed between two pages: the next page begins after the score and the member of the last row, even
--- if that row is gone (newest first: it ends at the row before the first). Returns the score and the member at which the
--- next page begins or ends (empty: the range is complete; half a megabyte fills a page), then lists of ids, records, states
--- and histories. An id is nil if the message does not exist. For `leased`, the ids are the claims' tokens.
+-- Reads a range of an index, a page per call. A row that is not moved is read exactly once, whatever is added or removed
+-- between two pages: the next page begins after the score and the member of the last row (newest first: it ends at the row
+-- before the first). Returns these (empty: the range is complete), then lists of ids, records, states and histories. An id
+-- is nil if the message does not exist. For `leased`, the ids are the claims' tokens.
 -- reads
 function Verbs.scan(q, ARGV)
   local place, order = ARGV[1], ARGV[2] -- place: as in browse, or groups; order: oldest or newest first
@@ -194,9 +193,9 @@ local function first_score(index)
 end
 
 -- Counts the messages of a queue. Returns now; the numbers by state; the oldest ready, the next due and the next lapse
--- (times; empty: none); 1 if the queue is paused; how many messages are in no index and no claim; how many wait for a seat
--- of their lanes, which count as scheduled; how many gathers wait for their children, and when the oldest was opened
--- (empty: there is none); then the counters since the queue began, name by name.
+-- (times; empty: none); 1 if the queue is paused; how many messages are in no index and no claim; how many wait for a seat,
+-- which count as scheduled; how many gathers wait for their children, and when the oldest was opened (empty: there is
+-- none); then the counters, name by name.
 -- reads
 function Verbs.stats(q)
   local waiting = { redis.call('ZCARD', q.ready), redis.call('ZCARD', q.scheduled) }

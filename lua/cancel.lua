@@ -1,17 +1,14 @@
 -- A message is cancelled: removed, even while a call handles it. Until the call or its lease ends, it keeps its seat, and
 -- counts against `max_in_flight`.
 --
--- There is no state "cancelled" that other verbs would have to handle. The token of the consumer is void without more
--- work: a settlement finds nothing, as after a purge. Three things are kept until the call has ended:
+-- There is no state "cancelled" that other verbs would have to handle: a settlement finds nothing, as after a purge. Three
+-- things are kept until the call has ended:
 --
--- - The seat of its key, as a member of `seats` that names the token, since the id may be sent again. Any settlement by
---   the consumer gives it back (Cancel.finish_call), or else the lapse of the lease, or `tend`. An extension keeps the
---   lease for it, and replies that the message is gone.
--- - That it counts against `max_in_flight`: likewise a member of `seats`, whose score is no lane. A cancel sets
---   `cancelling`, so claims look for such members only then; they drop those without a lease (Cancel.count_calls), also
---   in a queue without a rule for keys, which has no `tend`. 0.1.0 has no such members: its program that has the call
---   does not remove one, which then stays until the lease ends; and its `tend`, in a queue with a rule for keys, frees
---   one within a second. A limit that is set after the cancel does not count the call.
+-- - The seat of its key, as a member of `seats` that names the token, since the id may be sent again. A settlement gives
+--   it back (Cancel.finish_call), or the lapse of the lease, or `tend`. An extension keeps the lease for it.
+-- - That it counts against `max_in_flight`: likewise a member of `seats`, whose score is no lane. Claims look for such
+--   members while the setting `cancelling` says so, and drop those without a lease (Cancel.count_calls). A limit that is
+--   set after the cancel does not count the call.
 -- - The lease, as long as either of these: the claim still counts the message.
 local READ = 100 -- such calls that one claim checks (I9)
 local CANCELLED = Reply.CANCELLED
@@ -26,8 +23,7 @@ local function cancelled_in_flight(id, token)
   return '\3' .. token .. ' ' .. id
 end
 
--- Keeps the seat of a call whose message is cancelled, and counts the call against `max_in_flight`, until it has ended.
--- Returns whether it has either.
+-- Keeps the seat of a call whose message is cancelled, and counts the call. Returns whether it has a seat or counts.
 function Cancel.keep_call(q, id, token)
   local seat, in_flight = q.set.per_key and redis.call('ZSCORE', q.seats, id), q.set.max_in_flight
   if seat then
@@ -47,8 +43,8 @@ function Cancel.call_runs(q, id, token)
   return kept[1] or kept[2], kept[1], kept[2]
 end
 
--- Ends a call whose message was cancelled, or its lease: it no longer counts, its seat is given back, and the next message
--- of its lane is admitted. Returns whether it had either; if so, the claim holds one message fewer.
+-- Ends a call whose message was cancelled, or its lease: it no longer counts, and its seat is given back. Returns whether
+-- it had either; if so, the claim holds one message fewer.
 function Cancel.finish_call(q, id, token)
   local runs, in_flight, seat = Cancel.call_runs(q, id, token)
   if in_flight then
@@ -60,8 +56,8 @@ function Cancel.finish_call(q, id, token)
   return runs and true or false
 end
 
--- How many calls of cancelled messages count against `max_in_flight`. One without a lease is removed: another program ended
--- its claim; and one whose message is still held, since the cancel was cut off. If none is left, claims look for none.
+-- How many calls of cancelled messages count against `max_in_flight`. One without a lease is removed; and one whose message
+-- is still held, since the cancel was cut off. If none is left, claims look for none.
 function Cancel.count_calls(q)
   local count = redis.call('ZCOUNT', q.seats, Lanes.IN_FLIGHT, Lanes.IN_FLIGHT)
   for _, in_flight in ipairs(redis.call('ZRANGEBYSCORE', q.seats, Lanes.IN_FLIGHT, Lanes.IN_FLIGHT, 'LIMIT', 0, READ)) do
@@ -77,9 +73,8 @@ function Cancel.count_calls(q)
   return count
 end
 
--- The state and the head of a message that can be cancelled; otherwise the outcome, the birth of the send that this is
--- about, and nil.
---   meant: the birth of the send, as in Results; 0: the newest
+-- The state, the birth and the head of a message that can be cancelled; otherwise the word of the reply, and the birth.
+--   meant: the birth of the send; 0: the newest
 local function cancellable(q, id, meant)
   local state, head, later = State.read(q, id)
   if later then
@@ -118,12 +113,10 @@ local function noted_before(noted)
   return { word or Reply.UNKNOWN, birth or '0', token or '', holder or '' }
 end
 
--- Cancels a message: it is removed, and counted. A message that is being processed is removed immediately, so its holder
--- can no longer settle it; its seat stays taken, and it counts against `max_in_flight`, until the holder's call or its
--- lease has ended (Cancel.finish_call). A dead or expired message stays, and so does one in a batch of Spark, whose claims
--- are settled as a whole. Returns CANCELLED; or where the message stays: DEAD, EXPIRED, BATCH, LATER (a form of a later
--- version); or it is not here: ACKED, UNKNOWN. Then the birth of the send that this is about, 0: unknown; then, if the
--- message was being processed, its token and its holder, as JSON.
+-- Cancels a message: it is removed, and counted. A dead or expired message stays, and so does one in a batch of Spark,
+-- whose claims are settled as a whole. Returns CANCELLED; or where the message stays: DEAD, EXPIRED, BATCH, LATER; or it is
+-- not here: ACKED, UNKNOWN. Then the birth of the send that this is about, 0: unknown; then, if the message was being
+-- processed, its token and its holder, as JSON.
 -- drains
 function Verbs.cancel(q, ARGV)
   local number, id, act, meant = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]) -- act: as in Audit.note_act

@@ -8,8 +8,7 @@
 local ARRIVES = { redriven = true, moved = true, copied = true } -- by such an event a message with an old birth comes
 
 -- The messages that an operation is about: those in a place that ARGV names from `first` on or, if it names none, those of
--- a range. One that was admitted since it was chosen is found, too.
---   range: limit, score, member, last_score, last_member, as Order.rows_of_range takes them; nil: no range
+-- a range (Order.rows_of_range). One that was admitted since it was chosen is found, too.
 function Choice.among(q, place, ARGV, first, range)
   local chosen = range or { ids = {} }
   for n = first, #ARGV do
@@ -33,8 +32,7 @@ local function read(index, chosen)
   return ids, rows, next_score, next_member
 end
 
--- The index in which a message waits: with a rule for keys, it may wait in `otherwise` that was in `index` when it was
--- chosen, since it was admitted.
+-- The index in which a message waits: with a rule for keys, it may have been admitted to `otherwise` since it was chosen.
 local function where(q, index, otherwise, member)
   local may_move = otherwise and q.set.per_key and not redis.call('ZSCORE', index, member)
   return may_move and redis.call('ZSCORE', otherwise, member) and otherwise or index
@@ -64,10 +62,9 @@ local function visited(q, index, chosen, visit, id, row, seen)
   return nil, state
 end
 
--- Calls visit(id, state, head, row, score, index) for each message that is chosen. Skips messages that do not wait there,
--- and those of a later form, which stay as they are. Returns for how many `visit` did not return false; the score and the
--- member of the last row that it checked, if the range continues after it, otherwise empty; and how many of the ids are
--- being processed, of `chosen.part` if it is given.
+-- Calls visit(id, state, head, row, score, index) for each message that is chosen, waits there, and is of no later form.
+-- Returns for how many `visit` did not return false; the score and the member of the last row that it checked, both empty:
+-- the range does not continue; and how many of the ids are being processed, of `chosen.part` if it is given.
 --   chosen: ids; or a range (Choice.among); chosen.otherwise: where one that was admitted waits; nil: it is skipped
 function Choice.each(q, index, chosen, visit)
   local seen, count, leased = {}, 0, 0
@@ -104,8 +101,7 @@ local function is_planned(q, made, id, state, head)
   return head.birth <= made.birth
 end
 
--- Restricts a visit (Choice.each) to the messages of a plan: it returns false for the others, and for those that would be
--- more than the plan said.
+-- Restricts a visit (Choice.each) to the messages of a plan, and to as many as the plan said.
 local function by_plan(q, plan, noted, visit)
   local at, birth, returned, most = plan:match('^(%d+) (%d+) (%d+) (%d+)')
   if not at then
@@ -123,7 +119,6 @@ end
 
 -- The end of a call of a plan: records the act, and in the register of the plan how many messages it has changed so far.
 -- After its last call the plan is done: every further call of any client gets that reply (I12). Returns the reply.
---   reply: of this call alone (Choice.act)
 local function note_plan(q, call, noted, reply)
   local total = reply[1] + changed_before(noted)
   local later, leased = call.plan:match('^%d+ %d+ %d+ %d+ (%d+) (%d+)$')
@@ -148,12 +143,9 @@ function Choice.done_before(q, call)
 end
 
 -- Does what a verb does to the chosen messages, or to those of them that its plan allows; then records the act and that the
--- call is done, if it changed anything; otherwise a full Redis 6.2 would refuse a purge of nothing. Returns how many
--- messages it changed, the score and the member of the row after which the range continues (empty: it is complete), and
--- how many messages it left since they are being processed; the last call of a plan returns this for the whole plan: how
--- many messages all calls changed, LATER, and LEASED.
+-- call is done, if it changed anything; otherwise a full Redis 6.2 would refuse a purge of nothing. Returns what
+-- Choice.each returns; the last call of a plan: how many messages all calls changed, LATER, and LEASED.
 --   call: its number; act: as in Audit.note_act; plan
---   chosen: from Choice.among; visit: as in Choice.each
 --   finish(q, count): called if any message was changed; nil: nothing is called
 function Choice.act(q, call, chosen, visit, finish)
   local before, noted = Choice.done_before(q, call)

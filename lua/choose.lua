@@ -2,17 +2,12 @@
 -- the claim (Verbs.claim).
 --
 -- A message that has lapsed under a worker is a suspect (judge.lua). A worker claims it alone, with a permit, of which
--- a process has one (rq_dlq/worker/claiming.py). A claim without the permit skips suspects, within a thousand rows
--- (I9), and reads only their states, since consumers poll often and records may be large. So a suspect that runs long
--- does not hold up the messages behind other suspects (I8). If it finds nothing else, the reply says so (`wait` -2).
--- The consumer then does not sleep on `wake`, since its claim passed that token on to other processes: it waits for the
--- permit or for the end of one of its calls, at intervals of 20 to 250 ms, by which a new message can be picked up
--- later.
+-- a process has one (rq_dlq/worker/claiming.py). A claim without the permit skips suspects, within a thousand rows (I9),
+-- and reads only their states. So a suspect that runs long does not hold up the messages behind other suspects (I8). If it
+-- finds nothing else, the reply says so, and the consumer waits for the permit, or for the end of one of its calls.
 --
--- A dead letter that failed rests. The end of the rest is a field of its state, and its row in `dead` stays where it
--- is: so redrives, purges, lists and retention have nothing to do with rests, and claims look past resting letters, the
--- first 1,000, then 1,000 from a random position on. An index by the ends of the rests would find the others sooner,
--- but then a dead letter would have two positions, or its retention would begin anew with each failure.
+-- A dead letter that failed rests. The end of the rest is a field of its state, and its row in `dead` stays where it is: so
+-- redrives, purges, lists and retention have nothing to do with rests, and claims look past resting letters.
 local PAGE = 100 -- rows that it reads at once, when it skips some
 local LONG_LIST = 250 -- ids whose records are read at once
 
@@ -39,8 +34,7 @@ local function look_at(q, c, from, upto, most, may)
 end
 
 -- The rows that a worker's claim may take, at most `most`. A suspect, a message that lapsed before, is taken alone, if it
--- is first and the claim may take it; otherwise the claim skips suspects, within 1,000 more rows. Only states are read,
--- since records may be large. A spent message is not a suspect: it is not handed out, but buried (I6).
+-- is first and the claim may take it; otherwise skipped, within 1,000 more rows. A spent one is buried (I6): no suspect.
 local function skip_suspects(q, c, most)
   look_at(q, c, 0, most + Bounds.ROWS, most, function(text)
     local charged = text and tonumber(text:match(State.LAPSED_BEFORE))
@@ -50,9 +44,8 @@ local function skip_suspects(q, c, most)
   end)
 end
 
--- The first rows of a dead-letter or expiry queue whose messages do not rest (judge.lua), at most `most`. It skips 1,000
--- resting ones and, if that finds none, as many from a random position, so that resting messages, however many, do not
--- block the others. If it finds none, the reply says when the first rest ends.
+-- The first rows of a dead-letter or expiry queue whose messages do not rest, at most `most`. It skips 1,000 resting ones
+-- and, if that finds none, as many from a random position. If it finds none, the reply says when the first rest ends.
 local function skip_resting(q, c, most)
   local wakes
   local function may(text)
@@ -73,9 +66,9 @@ local function skip_resting(q, c, most)
   end
 end
 
--- The first rows of the index, as many as the claim may lease. A worker's claim takes a suspect alone, if it is first, or
--- skips suspects; a claim of dead letters skips those that rest. `c.more`: whether others follow; `c.marked`: whether it
--- met such messages, and `c.only_suspects`: no other ones; `c.long`: whether the records are read some at a time.
+-- The first rows of the index, as many as the claim may lease, without suspects and those that rest. `c.more`: whether
+-- others follow; `c.marked`: whether it met such messages, and `c.only_suspects`: no other ones; `c.long`: whether the
+-- records are read some at a time.
 function Choose.rows(q, c)
   local most, ids = c.capacity, { nil } -- with room for one id
   local rows = most > 0 and redis.call('ZRANGE', c.index, '0', most) or {} -- and one more, if it exists

@@ -4,8 +4,7 @@ local STEPS = 10 -- messages that a claim moves at most in each step of maintena
 local DUE = 128 -- due messages that it also makes ready, to take them: no more fit if they were delivered before (Deliver)
 local BEHIND = 15 -- messages that it also sweeps if it does nothing else
 
--- Adds to the reply the messages that this token was given before and still holds, if the claim is repeated (I12). Returns
--- whether it holds any.
+-- Adds to the reply what this token was given before and still holds, if the claim is repeated (I12); whether it holds any.
 local function holds_given(q, c)
   local given, holding, bytes, reply = redis.call('HGET', q.claims, c.token), false, 0, c.reply
   if not given then
@@ -31,8 +30,7 @@ local function holds_given(q, c)
   return holding
 end
 
--- Does the steps of maintenance that are due (I15). Returns whether more leases have lapsed than it swept: then a thorough
--- claim ends here, and must be repeated.
+-- Does the steps of maintenance that are due (I15). Returns whether more leases have lapsed than it swept.
 local function maintain(q, c, count, thorough)
   local there = redis.call('EXISTS', q.leases, q.scheduled, q.scheduled, q.expiring, q.expiring) -- each time it is named
   local lapsed = there % 2 > 0 and redis.call('ZCOUNT', q.leases, '-inf', q.now) or 0
@@ -58,11 +56,9 @@ local function maintain(q, c, count, thorough)
   return behind
 end
 
--- Reads what limits the claim: `c.capacity`, how many messages it may lease, none while the queue is paused; `c.resumes`,
--- when the pause ends, if it does; `c.by_rate`, the messages that the rate allows (Rates.bucket), nil: no rate; `c.per_key`
--- and `c.gated`, the settings of keys and of closed lanes; `c.paced`, whether keys have a rate; `c.narrowed`, whether lanes
--- may have too many seats (Narrow.narrow). Then lanes are prepared. Returns whether the queue is the one that the client
--- opened.
+-- Reads what limits the claim, and prepares lanes: `c.capacity`, how many messages it may lease; `c.resumes`, when a pause
+-- ends; `c.by_rate`, what the rate allows (Rates.bucket); `c.per_key` and `c.gated`, settings; `c.paced`, whether keys have
+-- a rate; `c.narrowed`, whether lanes may have too many seats. Returns whether the queue is the one that the client opened.
 local function read_limits(q, c, opening)
   local set = redis.call(
     'HMGET', q.settings, 'paused', 'max_in_flight', 'opening', 'per_key', 'gated', 'paused_until', 'rate', 'narrowed',
@@ -103,9 +99,8 @@ local function read_limits(q, c, opening)
   return true
 end
 
--- After the claim has taken messages of a queue with a rule for keys: takes the slots and gives back the seats of those
--- that it hands out. Returns whether any message is ready now, which the claim may not have read, since some were admitted;
--- and whether no client has set its alarm for a slot.
+-- With a rule for keys: takes the slots and gives back the seats of the messages that the claim hands out. Returns whether
+-- any message is ready now, since some were admitted; and whether no client has set its alarm for a slot.
 local function hand_out(q, c)
   if not c.per_key or c.capacity == 0 then
     return false, false
@@ -115,8 +110,7 @@ local function hand_out(q, c)
 end
 
 -- Tells one waiting client when the next event is due: a scheduled message, a lease, a time to live, a gate, a slot, the
--- end of a pause, one more message by the rate. The others keep sleeping; otherwise a thousand of them would wake in the
--- same millisecond. Returns the milliseconds until then, NO_EVENT for a client that keeps sleeping.
+-- end of a pause, one more message by the rate. Returns the milliseconds until then, NO_EVENT: for this client none.
 local function set_alarm(q, c, patience, alarmed)
   local by_rate = c.by_rate
   local event = c.resumes or by_rate and redis.call('ZCARD', q.ready) > 0 and by_rate.at or nil

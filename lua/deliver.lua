@@ -6,15 +6,14 @@ local LATER = 'later'
 local FIRST, ASKED = '^live %- (%d+) 0 0 0 0 0 0 0(.*)$', '^ result=%d+$'
 local NOT_DELAYED = ('0'):rep(13)
 
--- The state line of a first delivery of a message that is due at this time. Over 64 bytes: Redis would keep a few shorter
--- states in a list, which it searches.
+-- The state line of a first delivery of a message that is due then. Over 64 bytes: Redis would search a list of them.
 local function fresh_line(token, due)
   return 'live +' .. token .. ' ' .. due .. ' 1 0 0 0 0 0 ' .. NOT_DELAYED
 end
 
--- The state line of a message that is delivered for the first time; and its state, if it may have a history: `due` is 0
--- only of what was sent without a delay, and not changed since. It may be delayed, expire, or be sent for its result;
--- whatever else its state or its flags say is left to `line_of`, then it is nil.
+-- The state line of a message that is delivered for the first time, and may be delayed, expire, or be sent for its result;
+-- nil: there is more, which is left to `line_of`. And its state, if it may have a history: `due` is 0 only of what was sent
+-- without a delay, and not changed since.
 --   fresh: the line of one that was not delayed
 local function first_line(q, c, n, record, fresh)
   local flags, text = record:byte(8) or 0x0F, c.texts[n]
@@ -34,9 +33,8 @@ local function first_line(q, c, n, record, fresh)
   return is_own and fresh_line(c.token, due) .. more or nil, text
 end
 
--- The state line of a leased message that was delivered or moved before, or for which `first_line` has none. nil if the row
--- of the index is stale (a call was cut off), or if the message is spent or expired, and is buried; LATER if it is of a
--- later form, and its row is put off.
+-- The state line of any other message. nil if the row of the index is stale (a call was cut off), or if the message is
+-- spent or expired, and is buried; LATER if it is of a later form, and its row is put off.
 local function line_of(q, c, row, id, record, stated)
   if Record.is_later(record, stated) then
     Places.put_off(q, c.index, row)
@@ -68,8 +66,8 @@ local function line_of(q, c, row, id, record, stated)
   return State.format(state)
 end
 
--- The state line of a leased message whose state or flags say more than a priority; its state, if it may have a history;
--- and `most`, less what it counts for beside its bytes.
+-- The state line of a message whose state or flags say more than a priority; its state, if it may have a history; and
+-- `most`, less what it counts for beside its bytes.
 --   mortal: gets the ids of those that may be in `expiring`
 local function stated_line(q, c, n, record, fresh, mortal, most)
   local id, text = c.ids[n], c.texts[n]

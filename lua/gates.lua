@@ -1,13 +1,9 @@
 -- The gates of closed lanes: messages wait at them while a dependency is down, or a key or a dependency is paused. Some get
 -- a pass: the probes of a dependency that is down, and step by step the others once it is up, while its lane drains.
 --
--- Pauses of keys, dependencies and queues by operators use the same gates.
---
--- - It closes by success, not by time. Each ack lets two more in, so the release doubles while it goes well and stops
---   when it does not. At most 32 messages have a pass, so other messages do not wait behind a flood. A trigger of Spark
---   takes up to a second, so with 32 for each 20,000 messages took 641 triggers. So a batch lets in twice as many as it
---   had, and they take 19. More than 2,000 would keep the call that opens the breaker again, and ends all passes, too
---   long.
+-- - A lane opens by success, not by time: each ack lets two more in. At most 32 messages have a pass, so other messages
+--   do not wait behind a flood. A trigger of Spark takes up to a second, so a batch lets in twice as many as it had. More
+--   than 2,000 would keep the call that opens the breaker again, and ends all passes, too long.
 -- - While it drains claims park no message, so new messages cannot make the lane longer.
 local AT_ONCE = 32 -- messages of a drain that are ready or being processed
 local AT_FIRST = 32 -- messages with which a drain begins
@@ -16,8 +12,7 @@ local LANES = 10 -- lanes whose events one call handles (I9)
 local MOST = 2000 -- messages of a drain that have a pass while batches are acked (I9)
 
 -- Gives passes to messages of a dependency that is up again, never more than 32 at a time, or twice as many as the last
--- batch that succeeded had, so that other messages do not wait behind a flood. If none is out any more, it goes on by
--- probes (Gates.handle_due). When none is blocked, and none is ready or being processed, the drain ends.
+-- batch that succeeded had. When none is blocked, and none is ready or being processed, the drain ends.
 --   count: the most messages that get one now
 function Gates.drain(q, number, lane, count)
   local name = Values.digits(number)
@@ -38,8 +33,7 @@ function Gates.drain(q, number, lane, count)
 end
 
 -- Tests a dependency whose breaker is open, if no message is on its way. The wait until the next probe doubles. Beside
--- calls that hang, one message comes instead of three, and later (Probes.hung_wait). If no message waits twice in a row,
--- and none hangs, the breaker is closed.
+-- calls that hang, one message comes instead of three, and later. If none waits twice in a row, the breaker is closed.
 local function probe(q, number, lane)
   local name, wait = Values.digits(number), math.min(lane.wait or q.breaker.probe, q.breaker.longest)
   local longest, hung = Probes.hung_wait(q, name)
@@ -78,9 +72,9 @@ local function hangs_with(q, name, text)
   return false
 end
 
--- Ends a pass that has been out for `breaker.longest`, so that a call that hangs keeps no dependency closed. Such a call
--- may go on; its pass no longer counts among those that are out. The more such calls there are, the later the next probe
--- comes: otherwise they would take all workers. A message that no consumer has claimed in that time waits again.
+-- Ends a pass that has been out for `breaker.longest`: a call that hangs may go on, but its pass no longer counts. The more
+-- such calls there are, the later the next probe comes: otherwise they would take all workers. A message that no consumer
+-- has claimed in that time waits again.
 --   member: of `gates` (Probes.give_passes); at: its score there
 local function end_pass(q, member, at)
   local number = tonumber(redis.call('ZSCORE', q.seats, member) or nil)
@@ -156,8 +150,7 @@ local function handle_lane(q, number, lane)
   end
 end
 
--- Handles due events of lanes: a probe, a step of a drain, the end of a pause, of a pass, or of the time in which failures
--- do not open a breaker.
+-- Handles due events of lanes, and ends of passes.
 function Gates.handle_due(q)
   local due = redis.call('ZRANGEBYSCORE', q.gates, '-inf', q.now, 'WITHSCORES', 'LIMIT', 0, Bounds.LANES)
   local handled = 0
@@ -226,11 +219,10 @@ local function parked(q, row, id, text, leaving)
   return true
 end
 
--- Of the rows that a claim may take, with their ids and states, those that it may hand out. The others are parked: a
--- message whose dependency is closed in the lane of the dependency, one whose key is paused in the lane of the key. With
--- ordered keys a message that waits for its dependency keeps the seat of its key, so no message overtakes it; otherwise it
--- gives the seat back. It parks a hundred messages: the other rows stay for the next claim. If it parked any, it reads more
--- rows, up to a hundred, so that few claims are enough.
+-- Of the rows that a claim may take, with their ids and states, those that it may hand out. The others are parked: in the
+-- closed lane of the dependency, or of the key. With ordered keys a message that waits for its dependency keeps the seat of
+-- its key, so no message overtakes it. It parks at most a hundred: the other rows stay for the next claim. If it parked
+-- any, it reads more rows, so that few claims are enough.
 function Gates.park_closed(q, rows, ids, texts)
   local kept, names, lines, leaving, room = {}, {}, {}, {}, Bounds.LANES
   for n, row in ipairs(rows) do

@@ -1,8 +1,7 @@
 -- What gathers consist of (gathers.lua) is opened, grows, is closed, and comes together.
 local HOUR = 3600000 -- milliseconds between two looks whether `then` is still there
 
--- The state, the head and the row of `then`, while it waits for its gather; nil: it was delivered, perhaps before one more
--- run (again.lua), or is gone, or its time has come.
+-- The state, the head and the row of `then`, while it waits for its gather; nil: it was delivered, or is gone, or is due.
 local function waiting(q, id)
   local state, head = State.read(q, id)
   if not state or state.part ~= 'live' or state.mark == '+' or state.deliveries > 0 or state.due <= q.now then
@@ -110,7 +109,7 @@ end
 
 -- Sends children of a gather. A message that the queue knows becomes one, if it is not a child of another gather. Returns
 -- the reply of `send`. Or nothing was sent: OVER: the gather takes no more; KNOWN and the numbers of items that cannot be
--- children; DELETED; WRONG_LANE; PAST: they would have expired.
+-- children; DELETED; WRONG_LANE; PAST.
 function Verbs.send_children(q, ARGV, there)
   local number, id, to, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4] -- id: of `then`; to: its queue; name: of this queue
   local delay, ttl, opening = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] -- delay, ttl: as in Send.add
@@ -201,8 +200,8 @@ local function look_at_own(q, gather)
 end
 
 -- Looks at the share of a gather: ends that were not noted are found; if all children have ended, and no more follow, they
--- are carried to the queue of `then`, which is made due with the last share. A repetition changes nothing more. Returns 1
--- if the share has more to carry now, 0 if not; EARLY: it is not time to look.
+-- are carried to the queue of `then`, which is made due with the last share. Returns 1 if the share has more to carry now,
+-- 0 if not; EARLY: it is not time to look.
 -- drains
 function Verbs.carry_gather(q, ARGV, there)
   local gather, name, limit, seed = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]) -- name: of this queue
@@ -249,8 +248,8 @@ local function cancel(q, id)
   return true
 end
 
--- Cancels the children of a gather in this queue that wait, or its `then`, if that waits for them. The share takes no more
--- children. Returns how many messages were cancelled, and how many that it looked at were left, since they are leased.
+-- Cancels the children of a gather in this queue that wait, or its `then`, if that waits for them. The share takes no more.
+-- Returns how many messages were cancelled, and how many that it looked at were left, since they are leased.
 -- drains
 function Verbs.cancel_gather(q, ARGV)
   local gather, from, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- from: how many open children were left before

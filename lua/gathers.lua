@@ -1,5 +1,5 @@
 -- Gathers: when a number of messages have ended, its children, another message becomes due, `then`. Each queue with
--- children has a share of the gather, and is asked by the state of a child, the queue of `then` by the state of that:
+-- children has a share of the gather; the state of a message names it:
 --   gather=ID/QUEUE: a child; ID is the message `then`, as Gathers.named has it, QUEUE the queue of that. gather=then: that
 --   message
 -- `gathers` has, in the bands of the scores that this module names:
@@ -121,7 +121,7 @@ function Gathers.forget_all(q, gathers)
   end
 end
 
--- Has all shares, and the gathers of the queue, looked at next: their messages go with the queue. Returns whether any are.
+-- Has all shares and gathers looked at next: their messages go with the queue. Returns whether there are any.
 function Gathers.leave(q)
   local rows = redis.call('ZRANGEBYSCORE', q.gathers, 0, '(' .. Values.digits(Gathers.WAITING))
   for _, row in ipairs(rows) do
@@ -135,8 +135,8 @@ function Gathers.leave(q)
   return rows[1] ~= nil
 end
 
--- Notes ends of children of one gather. If all children of the share have ended, the ends stand. A write that fails stops
--- nothing, since a full server must be drained: the end is found later (Gathers.find_ends).
+-- Notes ends of children of one gather. Once all of the share have ended, the ends stand. A write that fails stops nothing,
+-- since a full server must be drained: the end is found later (Gathers.find_ends).
 local function note(q, gather, ids, word)
   local number, closed = Gathers.number_of(q, gather)
   if not number or closed and Gathers.count_open(q, number) == 0 then
@@ -158,8 +158,8 @@ local function note(q, gather, ids, word)
   end
 end
 
--- Notes the end of a message before it takes effect, if it is a child of a gather; or that it is open again, if the word is
--- none of ENDS. With `then` its gather is removed.
+-- Notes the end of a child before it takes effect; or that it is open again, if the word is none of ENDS. With `then` its
+-- gather is removed.
 --   more: the fields of its state, or all of that
 function Gathers.note_end(q, id, more, word)
   local gather = Gathers.of(more)
@@ -210,8 +210,8 @@ function Gathers.joined(more, gather)
   return State.with(Known.linked(more), 'gather', gather)
 end
 
--- The end of a child that has no open row any more; nil: it is open. Another program may have ended it without a note: one
--- of version 0.1.0, or a call that was cut off. Then its outcome says how, or the message itself.
+-- The end of a child that was not noted, since version 0.1.0 ended it, or a call was cut off: its outcome says how,
+-- or the message itself. nil: it is open.
 local function end_of(q, gather, id)
   local text = redis.call('HGET', q.states, id)
   local head, later = Record.head_of(q, id, text)
@@ -225,8 +225,7 @@ local function end_of(q, gather, id)
   return fraction_of(word) and word or 'gone'
 end
 
--- Finds ends that were not noted, among at most `limit` open children from a random one on. Returns whether so many have
--- ended.
+-- Finds ends that were not noted, among `limit` open children from a random one on. Returns whether all these have ended.
 function Gathers.find_ends(q, gather, number, limit, seed)
   local from = math.floor(seed * math.max(0, Gathers.count_open(q, number) - limit + 1))
   local rows, found = Gathers.rows(q, number, false, from, limit), 0
@@ -246,8 +245,7 @@ local function is_over(q, there, gather, other)
   return not Gathers.number_of(q, other) or to == gather:match('/.*$') and not Gathers.number_of(there, '#' .. named)
 end
 
--- The score of a child that is known to the queue; its state gets the gather. nil: it cannot be one, since it is one of
--- another gather, or only a later version can read it.
+-- The score of a child; its state gets the gather. nil: it is one of another gather, or only a later version can read it.
 function Gathers.adopted(q, there, gather, number, id, only_look)
   local text = redis.call('HGET', q.states, id)
   local head, later = Record.head_of(q, id, text)

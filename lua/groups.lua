@@ -4,30 +4,23 @@
 -- were nacked without an error are the group without a name. The index `groups` is a sorted set of equal scores, so
 -- ordered by bytes, with a row for each dead letter: group, time of death, row in `dead`.
 --
--- - No counters, which could drift. A ZLEXCOUNT counts a group, also those of the last hour; its first and last rows
---   say when it began and when it last died; a page of it is a range. The groups are found by jumping from one to the
---   next, and all kinds of one class are a range as well. So `groups()` costs O(groups · log n), and a page O(page +
---   log n).
--- - The group is a field of the state, as any index follows from the state: the row of a letter that is taken out of
---   `dead` follows without a reading of its history. `bury` takes it from the failure at hand; only if there is none,
---   it reads the history.
+-- - No counters, which could drift: a ZLEXCOUNT counts a group, its first and last rows say when it began and when it
+--   last died, and the list jumps from one group to the next.
+-- - The group is a field of the state, so the row follows without a reading of the history. A death takes it from the
+--   newest failure in the history.
 -- - The row is written last and removed first, so a call that is cut off leaves a dead letter without a row, never a
---   row without a letter. Then the sizes of `groups` and `dead` differ: `groups()` and `group=` read the letters
---   instead, which is slow and exact, and change nothing, so a read-only user may do it. Maintenance (`regroup`, under
---   the role "retention") gives each letter its field and its row, 20 a call.
+--   row without a letter. Then the sizes of `groups` and `dead` differ: clients read the letters instead, and
+--   maintenance (`regroup`) gives each letter its field and its row.
 -- - A letter that a consumer of the dead-letter queue holds is in no group, as it is in no index. Expired messages are
 --   not indexed: their groups are few, and are read.
--- - A row takes about 140 bytes of Redis and the field 19, together 3 % of a letter of 5 kB. A death takes about 5 µs
---   of Redis more, 20 in place of 15.
 local MOST_GROUPS, REMEMBERED = 1000, 2592000000 -- cleared, and muted; milliseconds: 30 days
 local PAUSE = 600000 -- milliseconds until `regroup` begins again, if the sizes still differ
 local NEWEST = 10 -- dead letters that the list of groups has of each
 local HOUR, DAY = 3600000, 86400000 -- milliseconds
 local LINE = '^[^\t]*\t[^\t]*\t[^\t]*\t[^\t]*\t[^\t]*\t[^\t]*' -- of a history, without the traceback
 
--- The row of a dead letter in `groups`: its group, its time of death, and its row in `dead`. All scores are 0, so Redis
--- sorts by bytes: a group is a range that begins with its oldest dead letter, and so are groups with the same first six
--- digits.
+-- The row of a dead letter in `groups`: its group, its time of death, and its row in `dead`. So a group is a range that
+-- begins with its oldest dead letter, and so are groups with the same first digits.
 --   group: twelve digits, lapsed, expired, or empty: the failure has no fingerprint
 function Groups.row(group, died, member)
   return string.format('%-12s', group) .. Values.packed(died, 6) .. member
@@ -49,9 +42,8 @@ function Groups.of(q, id, state)
   return group == '' and expired and 'expired' or group:sub(1, 12)
 end
 
--- Takes a dead letter out of its group before it leaves `dead`, so that each row of `groups` belongs to a dead letter.
--- Remembers when the group was last cleared, for the thousand groups that were cleared last: a group that is there again
--- has regressed.
+-- Takes a dead letter out of its group before it leaves `dead`. Remembers when the group was last cleared, for the thousand
+-- groups that were cleared last: one that is there again has regressed.
 function Groups.ungroup(q, state, member)
   local row = Groups.row_of(state, member)
   redis.call('ZREM', q.groups, row)
@@ -106,9 +98,8 @@ local function compare(q, index, found)
   end
 end
 
--- Compares `groups` with `dead`, some rows per call, while their sizes differ: an earlier version writes no groups, and a
--- call that was cut off leaves a dead letter without its row. Adds the missing rows, then removes those without a dead
--- letter. Returns how many rows it checked; 0: nothing is left to do, or only a later version can do it.
+-- Compares `groups` with `dead`, some rows per call, while their sizes differ. Adds the missing rows, then removes those
+-- without a dead letter. Returns how many it checked; 0: nothing is left to do, or only a later version can do it.
 -- drains
 function Verbs.regroup(q, ARGV)
   local limit = tonumber(ARGV[1])
@@ -167,11 +158,11 @@ local function described(q, row)
   }, bytes
 end
 
--- Lists groups of dead letters, in the order of their fingerprints, and changes nothing. Returns now; 1 if every dead
--- letter is in a group (otherwise `regroup` must run first); the group after which the list continues (empty: it is
--- complete); then for each group its name, its number of dead letters, the first and the last time of death (6 bytes each),
--- how many died within the last hour and the last day, when it was last cleared (empty: unknown), id, state and failure
--- line of each of its newest dead letters, and whether it is muted (`mute`).
+-- Lists groups of dead letters, in the order of their fingerprints. Returns now; 1 if every dead letter is in a group
+-- (otherwise `regroup` must run first); the group after which the list continues (empty: it is complete); then for each
+-- group its name, its number of dead letters, the first and the last time of death (6 bytes each), how many died within the
+-- last hour and the last day, when it was last cleared (empty: unknown), id, state and failure line of each of its newest
+-- dead letters, and whether it is muted (`mute`).
 -- reads
 function Verbs.groups(q, ARGV)
   local after, prefix, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]) -- prefix: the first digits of the groups; empty: all

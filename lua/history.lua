@@ -2,12 +2,10 @@
 local KEEP = 15 -- lines at each end
 local FAILURES = { nacked = true, lapsed = true, passed_on = true, poisoned = true, dead_lettered = true }
 
--- Adds a line to the history of a message: one per event, tab-separated. A cell is a number, a word or JSON, so it holds no
--- raw tab or newline. The first 15 lines and the last 15 stay; only the newest keeps its traceback (I6, I13). The failures
--- of a dead letter, `kept`, are one line, the newest, so that they do not displace the failures that it died of; so are
--- repeated `passed_on` events.
+-- Adds a line to the history of a message; tabs are between its cells, which are numbers, words or JSON. The first 15 lines
+-- and the last 15 stay; only the newest keeps its traceback (I6, I13). Of the failures of a dead letter, `kept`, and of
+-- repeated `passed_on` events, only the newest stays, so that they do not displace what it died of.
 --   event  at  delivery  delay  consumer  error  traceback
--- at: now, unless the caller gives another time.
 function History.remember(q, id, event, delivery, delay, consumer, failure, at)
   local line = event .. '\t' .. Values.digits(at or q.now) .. string.format('\t%d\t', delivery) .. Values.digits(delay)
   line = line .. '\t' .. consumer .. '\t' .. failure
@@ -42,8 +40,7 @@ function History.remember(q, id, event, delivery, delay, consumer, failure, at)
   redis.call('HSET', q.history, id, line)
 end
 
--- Writes into the history of a message that it expired, which until now only its state says; called when the message leaves
--- that state, or fails in it. Only once (History.remember).
+-- Writes into the history of a message that it expired, before it leaves that state, or as it fails in it. Only once.
 function History.remember_expiry(q, id, state)
   if state.reason == 'expired' then
     History.remember(q, id, 'expired', State.attempts(state), 0, '', '', state.due)

@@ -2,10 +2,9 @@
 local AT_ONCE = 1000 -- members in one ZADD
 
 -- The commit point of a job: from here on all messages of its lists are part of the queue, or none is. They are moved there
--- afterwards, a chunk at a time (`move_staged`), if necessary by maintenance. `job` remembers for a while which batch was
--- committed last (0 for a job that is not a stream) and by which call, so that the call can be repeated (I12). Returns
--- DONE; or nothing was committed: DONE_BEFORE: another call committed this batch or a later one; INCOMPLETE: one of the
--- lists; DELETED.
+-- afterwards (`move_staged`). `job` remembers which batch was committed last (0 for a job that is not a stream) and by
+-- which call, so that the call can be repeated (I12). Returns DONE; or nothing was committed: DONE_BEFORE: another call
+-- committed this batch or a later one; INCOMPLETE: one of the lists; DELETED.
 function Verbs.commit_job(q, ARGV, queues)
   local batch, call = tonumber(ARGV[1]), ARGV[2]
   local grace, remembered = tonumber(ARGV[3]), ARGV[4] -- milliseconds; after grace maintenance moves the messages

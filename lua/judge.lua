@@ -2,40 +2,28 @@
 --
 -- `nack` and the sweep of a lapsed lease call the same function, Judge.judge: it counts, and then the message is dead,
 -- expired or redelivered. The policy is read from the queue's `settings` at each judgement, so a change applies to
--- messages that are already queued; the client's own applies if the queue has none, or if that cannot be read. The
--- arithmetic exists in `Policy.delay` and in `rq_dlq/policy`; a property test keeps them equal to the bit. The client
--- sends one random number per call, and the verbs step from it by the golden ratio, which spreads a batch more evenly
--- than independent draws.
+-- queued messages; the client's own applies if the queue has none. The same arithmetic is in `rq_dlq/policy`.
 --
--- A message that is both exhausted and expired is dead. If a redelivery would come after the end of the ttl, the
--- message expires at once. A death ends the ttl: a redriven message does not expire again, unless the redrive gives it
--- a ttl. `bury` reads the settings to decide where a dead or expired message ends: keep it, move it to the other
--- queue, or drop it, which is counted; nothing is dropped unless a setting says so. Retention goes by the time of
--- death, the score in the index, so a change applies to existing dead letters, too.
+-- A message that is both exhausted and expired is dead. If a redelivery would come after the end of the ttl, the message
+-- expires at once. A death ends the ttl: a redriven message does not expire again, unless the redrive gives it one.
+-- Retention goes by the time of death, the score in the index, so a change applies to existing dead letters, too.
 --
--- - Suspects: a worker holds up to a hundred messages, one of which may have killed it. If all were charged, all would
---   be dead after a few crashes. So a worker marks its claims, and the first lapse of a message is forgiven: it is
---   counted in `lapsed`, not in `charged`, and the message is back at once at its old position, with a delay of 0 in
---   its history. The state keeps the delay of the last redelivery, from which ActiveMQ's arithmetic computes the next
---   one. A message with `lapsed > 0` is a suspect: it is claimed alone (choose.lua), so if it kills the process, no
---   other suspect is charged, and its next lapse is judged as usual: a killer needs one crash more than its budget. It
---   stays a suspect, since counts never go down (I4). A consumer that claims without a worker works on all it holds, so
---   a lapse charges all.
--- - A lapse of a batch is never charged (its claims are marked `batch`): the driver was down, and no handler failed.
---   Charged, two outages would kill every message of a stream with a small budget. Nor does it make suspects: the
---   queue's totals and the histories have it, a message's own `lapsed` does not. Otherwise workers that come after an
---   outage would take a thousand messages of 20 ms one at a time, in 22 s in place of 1.4. The query finds the message
---   that makes a batch fail (rq_dlq/spark/halving.py).
--- - Failures without a charge: no budget ends them. So those in a row are counted (`uncharged`), and each waits twice
---   as long as the one before: 1 s, 2 s, 4 s, 10 minutes at most, spread as the policy says, and never less than the
---   policy's delay. A delay of a second or more that the caller asked for stays as it is. A charge, a release, a death,
---   a redrive and a move begin the row anew. A count `nacked - charged` would be wrong after a redrive, and after a
---   breaker has taken charges back. rq_dlq/core/settling lists the ways without a charge.
+-- - Suspects: a worker holds up to a hundred messages, one of which may have killed it, and all would be dead after a few
+--   crashes if all were charged. So in a worker's claim the first lapse of a message is forgiven: it is counted in
+--   `lapsed`, not in `charged`, and the message is back at its old position. Then it is a suspect, permanently, and claimed
+--   alone (choose.lua): its next lapse is its own. A consumer that claims without a worker works on all it holds, so a
+--   lapse charges all.
+-- - A lapse of a batch is never charged, and makes no suspects: the driver was down, and no handler failed. Charged, two
+--   outages would kill every message of a stream; as suspects, workers would take a thousand of them one at a time. The
+--   query finds the message that makes a batch fail (rq_dlq/spark/halving.py).
+-- - Failures without a charge: no budget ends them. So those in a row are counted (`uncharged`), and each waits twice as
+--   long as the one before. A charge, a release, a death, a redrive and a move begin the row anew. `nacked - charged`
+--   would be wrong after a redrive, and after a breaker has taken charges back. rq_dlq/core/settling lists the ways
+--   without a charge.
 local SHORTEST = 1000 -- milliseconds that a dead letter rests after a failure
 local FIRST, LONGEST = 1000, 600000 -- milliseconds, of failures that are not charged
 
 -- The queue's settings for messages that die or expire; an empty table if there are none.
---   dead_letter: {"dead": keep|discard, "expired": expired|dead|discard, "transient": keep|discard, ...}
 function Judge.read_strategy(q)
   return Values.json(q.set.dead_letter)
 end
@@ -50,8 +38,8 @@ function Judge.is_spent(q, charged)
   return type(q.allowed) == 'number' and charged > q.allowed
 end
 
--- The only way into the dead-letter queue and the expiry queue. The queue's settings may send expired messages to the dead
--- letters, or discard messages, which is counted (I14). Returns where the message went: dead, expired or discarded.
+-- The only way into the dead-letter queue and the expiry queue. The settings may send expired messages to the dead letters,
+-- or discard messages, which is counted (I14). Returns where the message went.
 --   detail: for the outcome history (Outcomes.note)
 function Judge.bury(q, id, state, head, part, reason, detail)
   q.strategy = q.strategy or Judge.read_strategy(q)
@@ -98,8 +86,8 @@ local function keep(q, id, state, head, delay, failure)
   return Reply.KEPT .. ' ' .. Values.digits(state.delay)
 end
 
--- A number in [-1, 1) for the spread of a delay. The client draws one a call; steps of the golden ratio from there spread a
--- batch evenly.
+-- A number in [-1, 1) for the spread of a delay. The client draws one a call; steps of the golden ratio spread a batch
+-- evenly.
 local function draw(q)
   q.drawn = q.drawn and (q.drawn + 0.6180339887498949) % 1 or tonumber(q.seed)
   return 2 * q.drawn - 1
@@ -119,9 +107,8 @@ local function uncharged(state)
   return tonumber(state.more:match(' uncharged=(%d+)') or 0)
 end
 
--- The delay of a failure that is not charged. No budget ends such failures, so each in a row waits twice as long: 1 s at
--- first, 10 minutes at most, spread as the policy says, and never less than the policy's delay. A second or more that the
--- caller asked for stays as it is. The state counts them in its field uncharged=N, until State.taken_up removes it.
+-- The delay of a failure that is not charged: 1 s at first, twice as long each time in a row, 10 minutes at most, spread as
+-- the policy says, and never less than the policy's delay. A second or more that the caller asked for stays as it is.
 --   count: of these failures, with this one; asked: by the caller, milliseconds; nil: by none; delay: without this rule
 local function uncharged_delay(q, count, asked, delay)
   local spread, r = q.redelivery.collision_avoidance, draw(q)
@@ -141,9 +128,8 @@ local function delay_of(q, state, failure, in_a_row)
   return delay >= 0 and math.min(delay, Values.TEN_YEARS) or 0 -- with a damaged policy it may be NaN
 end
 
--- Decides the outcome of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7). The policy is the
--- one in Redis, so every sweep judges a lapse as the consumer would. Returns the outcome: dead, expired, discarded,
--- redelivered <delay>, or kept <delay> (in its dead-letter queue; without a delay after a lapse).
+-- Decides the outcome of a message that failed: redelivered by the policy, dead, or expired (I5, I6, I7). Returns it: DEAD,
+-- EXPIRED, DISCARDED, REDELIVERED <delay>, or KEPT <delay> (in its dead-letter queue; without a delay after a lapse).
 --   event: nacked, lapsed or, for a dead letter, poisoned; failure.excused: its dependency is down
 function Judge.judge(q, id, state, head, event, failure)
   local over = state.part ~= 'live' -- a dead-letter queue has no dead-letter queue: it stays where it is

@@ -1,31 +1,25 @@
 -- Lanes: the messages with one key, or that need one dependency. The rule for keys, and the special states of lanes.
 --
--- A queue without a rule pays nothing: `tests/scripts/test_commands.py` compares its commands for send, claim and ack
--- with the commands before there were keys. Order, limits and turns differ only in how many seats a lane has and when
--- one is given back (seats.lua).
+-- A queue without a rule pays nothing (`tests/scripts/test_commands.py`). Order, limits and turns differ only in how many
+-- seats a lane has and when one is given back (seats.lua).
 --
 -- - Lanes are numbered by SHA-1, which every language has, and Redis: a sender computes the number, and `send`
---   compares. 0.1.0 used BLAKE2b with a person, and a client with another hash would have broken the order of a key
---   without an error (renumber.lua).
--- - Lanes go to Redis as texts (Values.digits): a number among the arguments of a command is printed with up to 17
---   digits, which takes longer than the command does.
+--   compares. A client with another hash would break the order of a key without an error.
+-- - Lanes go to Redis as texts (Values.digits): to print a number takes longer than the command does.
 -- - A key's own limit is not a policy: policies are for queues, and there may be as many keys as customers. It is
---   stored in `special`, like a pause, and only a queue that has one reads it. It is allowed only if the rule is a
---   limit: one unordered key among ordered ones would be a surprise, and the size of a turn has no meaning for one key
---   alone.
+--   stored in `special`, like a pause, and only a queue that has one reads it. It is allowed only if the rule is a limit.
 -- - The rule is one setting with one text, "order hold", not fields that are merged one by one: two entries would make
 --   a rule that no operator wrote.
 
 -- The score in `scheduled` of a message that waits for a seat of its lane is this and the lane. As a time: the year 2248.
 Lanes.BLOCKED = 2 ^ 43
 
--- A parked message that failed as a probe is behind the others of its lane: this follows the lane in its score in
--- `scheduled`. So the lane of a dependency is a range of two scores, wherever its messages are read or counted. In `seats`
--- it follows the lane in the score of a pass whose call did not end in time (gates.lua).
+-- This follows the lane in the score in `scheduled` of a parked message that failed as a probe, and is behind the others:
+-- so the lane of a dependency is a range of two scores. In `seats` it follows the lane of a pass whose call did not end in
+-- time.
 Lanes.TRIED = '.5'
 
--- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: one message of a lane
--- at most is in that state.
+-- If keys have a rate, this follows the lane in the score of a seat until its message is handed out: of one in each lane.
 Lanes.BY_RATE = '.5'
 
 -- Precedes, in `seats`, the id of a message that has a pass (gates.lua); no id has this byte.
@@ -45,19 +39,14 @@ Lanes.PLAIN, Lanes.SPECIAL = 'plain', 'special'
 -- The error for a queue whose lanes have the numbers of 0.1.0. A client that opens it renumbers them (renumber.lua).
 local OLD = 'OLDLANES the lanes of this queue have the numbers of version 0.1.0'
 
--- How many walks over all seats Tend.tend ends before the setting `narrowed` is cleared: one may be half done when it is
--- set.
+-- How many walks of Tend.tend over all seats end before `narrowed` is cleared: one may be half done when it is set.
 Lanes.WALKS = 2
 
--- The queue's rule for messages with a key: how many of a lane may hold a seat at a time, when one gives its seat back
--- before it is gone, and how often one is handed out. A rule that cannot be read counts as off: no message waits for
--- another.
---   per_key: order, order hold, limit N or fair N, each perhaps followed by rate R (Values.interval_of); rate R; off: no
---   longer a rule, and messages may still be blocked
+-- The queue's rule for messages with a key. One that cannot be read counts as off.
+--   per_key: order, order hold, limit N or fair N, each perhaps followed by rate R (Values.interval_of); rate R; off
 --   rule.limit: seats of a lane; rule.of_each: a lane may have a limit of its own (Lanes.limit_of); rule.in_order: a seat
---   is kept until the message is gone or dead; rule.holds: even by a dead letter;
---   rule.in_turn: a seat is given back when the message is handed out; rule.interval: milliseconds from one that is handed
---   out to the next; nil: keys have no rate
+--   is kept until the message is gone or dead; rule.holds: even by a dead letter; rule.in_turn: it is given back when the
+--   message is handed out; rule.interval: milliseconds from one that is handed out to the next; nil: keys have no rate
 function Lanes.rule(per_key)
   local mode, rate = per_key:match('^(.-) ?rate (%S+)$')
   local word, detail = (mode or per_key):match('^(%a*) ?(%w*)$')
@@ -73,7 +62,7 @@ end
 
 -- Adds many rows to `seats`, `slots` or `ready` at once: score, member, … Redis keeps a short index in a list, which it
 -- searches from the front for each member, until it has had a long one. If a call is cut off before that goes again,
--- Tend.tend, Rates.admit_due or a claim removes it. Hashes are kept alike: results.lua and deliver.lua write long values.
+-- Tend.tend, Rates.admit_due or a claim removes it.
 function Lanes.add(index, rows)
   if #rows < MANY then
     redis.call('ZADD', index, unpack(rows))
@@ -101,8 +90,8 @@ function Lanes.are_special(per_key, breaker, gated)
   return true
 end
 
--- The special state of a lane: a table, as JSON in `special`; false: none, as for most lanes. While a lane has one, the
--- setting `gated` says so, or `limited` if it is a limit; Tend.tend takes that back.
+-- The special state of a lane; false: none, as for most lanes. The setting `gated` says whether any lane has one, or
+-- `limited` if it is a limit; Tend.tend takes that back.
 --   of, name: key or dependency, and its text; due: when an event of the lane is due, as in `gates`; nil: none is
 --   paused: since when it is paused; ends: when that ends; nil: when an operator resumes it
 --   by: the operator who paused it, as JSON; nil: a handler did (Lanes.pause_key), or an earlier version
@@ -131,8 +120,7 @@ local function next_event(q, lane)
   return lane.open and (lane.probe or q.now) or lane.drains and (lane.drain or q.now) or lane.trusts
 end
 
--- Writes the special state of a lane (Lanes.read), and when its next event is due: a probe, a step of the drain, the end of
--- a pause, or of the trust of an operator. nil: it has none any more, but for a limit of its own.
+-- Writes the special state of a lane, and when its next event is due. nil: it has none any more, but for its own limit.
 function Lanes.write(q, number, lane)
   local name, before = Values.digits(number), q.lanes_read[number]
   lane = lane or before and before.limit and { of = before.of, name = before.name, limit = before.limit } or nil
@@ -175,7 +163,7 @@ function Lanes.is_closed(q, number)
   return lane and (lane.open or Lanes.is_paused(q, lane)) and true or false
 end
 
--- Whether a free seat admits no message of a lane: it is closed, or the lane of a dependency (Lanes.read).
+-- Whether a free seat admits no message of a lane: it is closed, or the lane of a dependency.
 function Lanes.is_gated(q, number)
   local lane = (q.lanes_read[number] or q.set.gated) and Lanes.read(q, number)
   return lane and (lane.of == 'dependency' or Lanes.is_closed(q, number)) or false
@@ -187,8 +175,8 @@ function Lanes.limit_of(q, number)
   return lane and tonumber(lane.limit) or q.rule.limit
 end
 
--- The lane of a message with this state that is not leased, and whether the row is its own; otherwise a call that was cut
--- off left it behind. nil: it has no key, or is leased. A state that says dead may be left by a purge that was cut off.
+-- The lane of a message with this state that is not leased, and whether the row is its own; otherwise it was left behind.
+-- nil: it has no key, or is leased. A state that says dead may be left by a purge that was cut off.
 function Lanes.waiting_lane(q, id, row, text)
   if text and not text:find('^%a+/?%a* %-') then
     return nil

@@ -5,8 +5,8 @@
 -- reply, read again, extended and settled as a batch. `extend` on one delivery extends all messages of its claim.
 local MOST = 1000 -- the most messages that a claim is given
 
--- The verdict on a message that the caller's token does not hold. The state has the token that settled it, so that a call
--- whose reply was lost can be repeated (I12); after its ack, too, if it was put back (again.lua).
+-- The verdict on a message that the caller's token does not hold. The state has the token that settled it, even by an ack
+-- after which it was put back (again.lua), so that a call whose reply was lost can be repeated (I12).
 function Leases.refusal(q, id, token, text)
   if text and (text:find(' -' .. token .. ' ', 1, true) or (text .. ' '):find(' acked=' .. token .. ' ', 1, true)) then
     return Reply.SETTLED_BEFORE
@@ -14,8 +14,7 @@ function Leases.refusal(q, id, token, text)
   return redis.call('HEXISTS', q.messages, id) == 1 and Reply.LOST or Reply.GONE
 end
 
--- The ids that a claim was given, except those that a sweep or a division took away. These leave empty lines in its list,
--- so a line means the same message as long as the claim lives.
+-- The ids that a claim was given, except those that a sweep or a division took away, which leave empty lines in its list.
 function Leases.ids_of(q, token)
   local list = (redis.call('HGET', q.claims, token) or ''):match('\n(.*)$') or ''
   local ids, size = {}, 0
@@ -37,7 +36,7 @@ function Leases.holder(q, token)
 end
 
 -- When a claim handed its messages out, and how many the queue's rate had allowed by then, with these (Rates.bucket). nil:
--- the claim noted neither, since the queue had no rate, or an earlier version made the claim.
+-- the claim noted neither, since the queue had no rate.
 function Leases.handed_out(q, token)
   local at, spent = (redis.call('HGET', q.claims, token) or ''):match('^[^\n]*\t(%d+)/(%d+)\n')
   return tonumber(at), tonumber(spent)

@@ -1,18 +1,16 @@
 -- How many messages a queue may have: those that are ready, scheduled or leased count.
 --
--- Ready, scheduled and leased messages are the records of the queue without its dead and expired ones: three numbers
--- that Redis has, so nothing is kept. But a send names two keys more for that. So queues with a limit have a verb of their
--- own (`send_limited`): `send` does nothing there, says so, and the client remembers it for as long as it runs.
+-- These are the records of the queue without its dead and expired ones: three numbers that Redis has, so nothing is kept.
+-- But a send names two keys more for that. So queues with a limit have a verb of their own (`send_limited`): `send` does
+-- nothing there, says so, and the client remembers it for as long as it runs.
 --
 -- - Sends, commits, ticks, and an operator's moves and copies ask. A message of the queue comes back whenever it has
---   to: nacks, lapses, releases, redrives, also those to another queue. A dead letter does not count until it is
---   redriven. Messages of Spark's jobs are never refused, since their rows are committed before they are moved.
+--   to: nacks, lapses, releases, redrives. Messages of Spark's jobs are never refused: their rows are committed already.
 -- - What is sent together is refused together, before anything is written, and the refusal is not noted as a call that
---   was done. Known ids are not counted. A commit goes by what its acks remove from the same queue. A session of more than
---   half a megabyte is refused: it is moved after its commit, and other senders could fill the queue meanwhile.
--- - Of a call of an outbox what there is room for is sent, and that is noted (Register.note_part): its rows are one call
---   since they waited together, and all of them might never fit. The relay makes the call again for what is left; rows of
---   other queues continue.
+--   was done. Known ids are not counted. A commit goes by what its acks remove from the same queue. A staged session is
+--   refused: it is moved after its commit, and other senders could fill the queue meanwhile.
+-- - Of a call of an outbox what there is room for is sent, and that is noted (Register.note_part): all of it might never
+--   fit. The relay makes the call again for what is left.
 
 -- How many more messages a queue may take, and how many it has; nil: it has no limit.
 --   limit: its max_length, as it is set
@@ -42,7 +40,7 @@ local function send_part(q, ARGV, first, delay, ttl, opening)
 end
 
 -- Adds messages to a queue that may have a `max_length`, as `send` does. Or nothing was sent: also FULL and how many
--- messages the queue has; of an outbox's call, what there was room for was sent.
+-- messages the queue has; but of an outbox's call, what there was room for was sent.
 function Verbs.send_limited(q, ARGV)
   local number, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- these as in `send`
   local opening = ARGV[4]

@@ -1,12 +1,9 @@
 -- The seats of the messages that a claim may take: it takes away those that are too many, and gives those that are missing.
 --
 -- A claim looks at seats, too: one ZMSCORE. So neither a change of the rule nor a row that was left behind lets a claim
--- deliver more than the rule allows, and a rule takes effect for a full queue without a walk over it. If messages that
--- came after the change hold the seats of a lane, the older one takes over.
---
--- Fewer seats than before are not found by looking at whether a message has one. So a rule, or a limit of a key, that
--- allows fewer sets `narrowed`, and claims count the seats of the lanes that they read until `tend` has read all seats,
--- and no leased message holds one too many. A count in each claim would cost a command for each key.
+-- deliver more than the rule allows, and a rule takes effect for a full queue without a walk over it. A rule, or a limit of
+-- a key, that allows fewer seats than before sets `narrowed`: only then claims count the seats of the lanes that they read,
+-- until `tend` has read all seats, and no leased message holds one too many.
 local PAUSE = 1000 -- milliseconds between two calls of Tend.tend
 
 -- The messages that hold seats with these scores and are still ready: for each its id, its row, and the rank of that in
@@ -46,10 +43,9 @@ local function narrow_lane(q, lane)
   return losers, surplus - losers
 end
 
--- After a rule for keys, or the limit of a key, allows fewer messages at work than before: of lanes in which a claim or
--- Tend.tend finds seats, takes away those that are too many. Ready messages lose theirs and are blocked, the last ones
--- first; a leased message keeps its own until it is done. Returns `held` as it is then, and whether leased messages hold
--- too many seats.
+-- Takes away the seats that are too many in the lanes of these ids. Ready messages lose theirs and are blocked, the last
+-- ones first; a leased message keeps its own until it is done. Returns `held` as it is then, and whether leased messages
+-- hold too many.
 --   held: for each id the score of its seat, or false
 function Narrow.narrow(q, held, ids)
   local seen, blocked, left = {}, 0, 0
@@ -65,9 +61,8 @@ function Narrow.narrow(q, held, ids)
 end
 
 -- Whether a ready message takes over a seat: of the holders that are still ready and behind it, the last one loses its
--- seat, so that no holder passes another. It passes no blocked message either; if it takes over none, its row may be in
--- both indexes.
---   displaced: the ids of those that have lost their seats
+-- seat. It passes no blocked message; if it takes over none, its row may be in both indexes.
+--   displaced: gets the ids of those that lose their seats
 local function takes_over(q, id, row, lane, displaced)
   if Seats.free_seats(q, lane) < 0 then -- a limit is lower than before: the lane gives no seat
     return false
@@ -109,9 +104,8 @@ local function must_wait(q, row, id, text, displaced)
   return true
 end
 
--- Of the rows that a claim may take, with their ids and states, those of messages that have no key, or a seat. A message
--- with a key but no seat gets one, or is blocked: keys had no rule when it became ready, or another program made it ready.
--- If messages that were sent later hold the seats and are still ready, it takes over the seat of one, which is blocked. If
+-- Of the rows that a claim may take, with their ids and states, those of messages that have no key, or a seat. One with a
+-- key but no seat gets one, takes over that of a later message, or is blocked: keys had no rule when it became ready. If
 -- any was blocked, it reads more rows, up to a hundred, so that few claims are enough.
 --   held: for each its lane, if it has a seat
 function Narrow.with_seats(q, held, rows, ids, texts)
@@ -158,10 +152,9 @@ local function fill(q, count)
   Seats.admit(q, lanes, room)
 end
 
--- Before a claim takes messages of a queue with a rule for keys, or with closed lanes: handles gates and slots that are due
--- (Gates.handle_due, Rates.admit_due), and repairs lanes, once a second (Tend.tend). If lanes take turns and fewer
--- messages are ready than it may take, it admits the rest from all lanes alike, so that even one lane fills a batch. These
--- are handed out now, so no lane exceeds its window permanently.
+-- Before a claim takes messages of a queue with a rule for keys, or with closed lanes: handles gates and slots that are
+-- due, and repairs lanes, once a second. If lanes take turns and fewer messages are ready than it may take, it admits the
+-- rest from all lanes alike, so that even one lane fills a batch.
 function Narrow.prepare_lanes(q, c)
   local per_key, paced, capacity = c.per_key, c.paced, c.capacity
   if c.gated and capacity > 0 then

@@ -34,9 +34,8 @@ local function redrive_offered(q, there, job, r, ids, offered)
 end
 
 -- Continues a redrive whose messages only its caller can move: it edits them, or they go to another queue of the same hash
--- tag (Transfer.hand_over). The caller offers the next messages of the list, each as it has read it. Returns how many were
--- redriven; after how many milliseconds it may continue, STOPPED, or DELETED: the other queue; the position of the next
--- offer; and the ids that the other queue already has.
+-- tag. Returns how many were redriven; after how many milliseconds it may continue, STOPPED, or DELETED: the other queue;
+-- the position of the next offer; and the ids that the other queue already has.
 function Verbs.offer_redrive(q, ARGV, there)
   local job, position, grace, opening = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
   -- position: of the first message that is offered, in the list; if another call has passed it, or there is none (-1), the

@@ -1,8 +1,7 @@
 -- What operators do to chosen messages that wait. Each verb returns the reply of Choice.act. `act` is as in Audit.note_act;
 -- `plan` is described in choice.lua.
 
--- Returns dead letters or expired messages to their queue: the same id, a fresh budget, the history kept. Each message
--- moves in one step, so none is lost or duplicated.
+-- Returns dead letters or expired messages to their queue: the same id, a fresh budget, the history kept.
 function Verbs.redrive(q, ARGV)
   local number, part, by, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
   local score, member = ARGV[5], ARGV[6] -- the row after which the range begins
@@ -81,8 +80,7 @@ function Verbs.expire_now(q, ARGV)
   end)
 end
 
--- Makes scheduled messages ready now, at the positions of their births, so ahead of messages that were sent later (I8). A
--- message that waits for a seat of its lane is left as it is.
+-- Makes scheduled messages ready now, at the positions of their births (I8), but none that waits for a seat of its lane.
 function Verbs.deliver_now(q, ARGV)
   local number, act, plan = ARGV[1], ARGV[2], ARGV[3]
   -- items from ARGV[4]: id

@@ -3,12 +3,10 @@
 -- was born, that is its number within the millisecond, since the score holds the millisecond already (2 bytes, the first 16
 -- to 31). Otherwise it is 9 - priority and the whole birth (8 bytes, the first 0 to 9). A message with a key or a
 -- dependency always has the long form, so its row is the same in a lane and in `ready` (Seats.enter). A scheduled message
--- is never due in the millisecond of its birth, not even after the clock stepped back: promote reads the priority from the
--- member.
+-- is never due in the millisecond of its birth: promote reads the priority from the member.
 --
--- Why sorted sets: an order by (priority, due time, send order) is exact at any load, since Redis orders members of
--- equal scores by bytes; the 53 bits of a score are too few for priority, time and a tie-breaker. A list cannot take a
--- message back at its old position, and `tests/benchmarks/layouts.py` compares it with this layout.
+-- The 53 bits of a score are too few for priority, time and a tie-breaker, and a list cannot take a message back at its old
+-- position (`tests/benchmarks/layouts.py`).
 local BAND = 2 ^ 42
 
 -- The score of a message in `ready`: lower priorities are in later bands.
@@ -37,8 +35,7 @@ function Order.id_of(member)
   return member:sub(member:byte(1) < 16 and 9 or 3)
 end
 
--- When a message is due after a delay: never in the millisecond of its birth, not even after the clock stepped back (the
--- order of an index).
+-- When a message is due after a delay: never in the millisecond of its birth, not even after the clock stepped back.
 function Order.due_in(q, delay, head)
   local due = q.now + delay
   return due == math.floor(head.birth / 4096) and due + 1 or due
@@ -72,7 +69,7 @@ function Order.rows_up_to(index, score, member)
 end
 
 -- The first `range.limit` rows of an index after (range.score, range.member), up to (range.last_score, range.last_member);
--- then the score and the member of the last of them, if more follow, otherwise both empty.
+-- then the score and the member of the last of them; both empty: no more follow.
 function Order.rows_of_range(index, range)
   local low = Order.rows_up_to(index, range.score, range.member)
   local stop = Order.rows_up_to(index, range.last_score, range.last_member)

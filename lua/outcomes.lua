@@ -4,13 +4,11 @@ local ENDS = { -- events that end a message, or its time as a dead letter
   cancelled = true, moved = true, undone = true, redriven = true,
 }
 
--- Writes an event to the outcome history, a record of the outcomes of deliveries and messages. It is a stream of about as
--- many entries as the queue's settings allow; without that setting nothing is written. An event is written after it has
--- happened, and a failed write stops nothing. The fields are the same in every entry, so that Redis stores their names
--- once.
---   attempt: how many so far (State.attempts); age, delay: milliseconds since the send and until the redelivery
+-- Writes an event to the outcome history, if the settings turn that on. It is written after it has happened, and a failed
+-- write stops nothing. The fields are the same in every entry, so that Redis stores their names once. An event that ends a
+-- message whose result was asked for is also kept as its outcome (Results.keep).
+--   delay: milliseconds until the redelivery
 --   detail: { cause, consumer, error }, those that are known; the last two as in History.remember
--- An event that ends a message whose result was asked for is also kept as its outcome (Results.keep).
 function Outcomes.note(q, event, id, head, state, delay, detail)
   local kept, asked = q.set.outcomes, ENDS[event] and state.more:find(' result=[^0]')
   if not (kept or asked) then

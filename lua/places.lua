@@ -1,9 +1,8 @@
 -- Where messages are: their rows in the indexes.
 --
--- Death moves no body: dead and expired messages stay in `messages` and `states` of their queue, and only the row moves
--- to another index. So the move is one call on one node, a message cannot be in a dead-letter queue twice (one field
--- for each id), and a redrive is as cheap as a claim. `DLQ.orders` is a name for that part of `orders`; a shared
--- dead-letter queue is a name for that part of several queues.
+-- Death moves no body: dead and expired messages stay in `messages` and `states` of their queue, and only the row moves to
+-- another index. So a message cannot be in a dead-letter queue twice, and a redrive is as cheap as a claim. `DLQ.orders` is
+-- a name for that part of `orders`; a shared dead-letter queue is a name for that part of several queues.
 
 -- The index of waiting messages with this name; nil: there is none.
 function Places.index(q, name)
@@ -20,8 +19,7 @@ local function where(q, state, head, waits)
   return q.ready, Order.score_of(head.priority, state.due)
 end
 
--- The redrive after which a message died again, if one had moved it back (Redrive.bring_back); the fields of its state are
--- brought up to date.
+-- Brings the fields of a state up to date. Returns the redrive after which it died again (Redrive.bring_back); nil: none.
 local function amend(q, id, state, rest)
   local died_again = state.part ~= 'live' and Redrive.of(state.more)
   if died_again then
@@ -37,14 +35,13 @@ local function amend(q, id, state, rest)
 end
 
 -- The only way a message gets a row in an index, except where many move together, as in Send.add and Upkeep.promote_due.
--- The new row is written first, then the state, which takes effect; the caller removes the old row last (Places.leave). A
--- call that is cut off leaves at worst a row that the state contradicts, and the next call that reads the row removes
--- it (I9). Returns the new row: its index and its member.
---   waits: until state.due, which alone cannot tell, since the clock may step back; a score: in the lane where it is
+-- The new row is written first, then the state, which takes effect; the caller removes the old row last (Places.leave). So
+-- a call that is cut off leaves at worst a row that the state contradicts, and the next call that reads it removes it (I9).
+-- With a rule for keys, a message with a key is ready only with a seat. Returns the new row: its index and its member.
+--   waits: until state.due, which alone cannot tell, since the clock may step back; a score: in its lane, where it is
 --   blocked
 --   rest: when the rest of a dead or expired message ends (Choose.rows); nil: it does not rest
 --   arrive: writes a record, and a history, that the queue does not have yet; nil: it has them
--- With a rule for keys, a message with a key is ready only with a seat, otherwise blocked (Seats.enter).
 function Places.put(q, id, state, head, waits, rest, arrive)
   local member = Order.member_of(id, head, state.due)
   local index, score = where(q, state, head, waits)
@@ -82,8 +79,7 @@ function Places.put(q, id, state, head, waits, rest, arrive)
   return index, member
 end
 
--- Removes the old row of a message that waited. The last step of a move or a removal: by that row a claim finds what a
--- cut-off call left.
+-- Removes the old row of a message that waited; the last step, since by that row a claim finds what a cut-off call left.
 --   new_index, new_row: the row that it has now, which stays, as Places.put returns it; nil: it has none, or is buried
 function Places.leave(q, id, index, row, new_index, new_row)
   if new_index ~= q.ready and new_index ~= q.scheduled then -- its time to live has ended
@@ -96,7 +92,6 @@ end
 
 -- The only way out of a queue: removes messages permanently, with all that was kept about them (I13). Returns how many. The
 -- caller counts them, and removes their rows.
---   ids: the messages, and those of which a cut-off call left something behind
 --   per_key, gated: the settings of keys and closed lanes; if they are set, seats and passes are given back
 --   once_gone: called as soon as the records are gone; nil: not called
 function Places.gone(q, ids, per_key, gated, once_gone)
@@ -121,8 +116,7 @@ function Places.drop(q, ids)
 end
 
 -- Whether a row of an index was left behind by a call that was cut off: its message is leased, or has another row, where
--- its state says. The only row of a message always counts, even if its record or state is damaged, so that no damage hides
--- a message.
+-- its state says. The only row of a message always counts, so that no damage of a record or a state hides a message.
 function Places.left_over(q, index, row, id, state, head)
   if state.mark == '+' and redis.call('ZSCORE', q.leases, state.token) then
     return true
@@ -137,8 +131,8 @@ function Places.left_over(q, index, row, id, state, head)
   return false
 end
 
--- Whether a message on the list of a lapsed claim is nowhere else: another program overwrote its state while it was held,
--- so no lease that exists holds it, and no index has it, in either form of its member (Order).
+-- Whether a message on the list of a lapsed claim is nowhere else: no lease that exists holds it, since another program
+-- overwrote its state, and no index has it, in either form of its member (Order).
 function Places.orphaned(q, id, state, head)
   if state.mark == '+' then
     return not redis.call('ZSCORE', q.leases, state.token)

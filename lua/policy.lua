@@ -7,8 +7,7 @@ local function is_number(value)
   return type(value) == 'number' and value == value -- NaN is not itself
 end
 
--- The redelivery policy in a text. nil if it is damaged, which must not stop the queue; nil and true if it names an unknown
--- arithmetic, so a later version wrote it.
+-- The redelivery policy in a text. nil if it is damaged; nil and true if a later version wrote it: an unknown arithmetic.
 function Policy.read(text)
   local found = Values.json(text).redelivery
   if type(found) ~= 'table' or not NEEDED[found.arithmetic] then
@@ -66,9 +65,8 @@ end
 local DELAYS = { rq = rq_delay, artemis = artemis_delay, activemq = activemq_delay }
 
 -- The wait before the n-th redelivery in whole milliseconds: RedeliveryPolicy.delay_ms, bit for bit, since both do the same
--- operations on doubles in the same order. Change both or neither.
+-- operations on doubles in the same order. cjson.null is true in Lua, so the type of a field that can be null is checked.
 --   redelivery: RedeliveryPolicy.as_wire(); r: -1 to 1; previous: the previous wait (nil: computed)
--- cjson.null is true in Lua, so the type of a field that can be null is checked.
 function Policy.delay(redelivery, n, r, previous)
   return DELAYS[redelivery.arithmetic](redelivery, n, r, previous)
 end

@@ -18,8 +18,7 @@ local function has_seat(q, id, row, record)
   return false, lane
 end
 
--- Makes messages ready with a pass, in the order in which a call that is cut off leaves no pass without an end; and removes
--- their rows from the lane, with those that do not belong there.
+-- Makes messages ready with a pass, and removes their rows from the lane. No pass is ever without an end.
 --   rows, ids: of those that get one; left: the other rows to remove
 local function write_passes(q, number, rows, ids, left)
   local ends, passes, came = {}, {}, {}
@@ -43,8 +42,7 @@ local function write_passes(q, number, rows, ids, left)
 end
 
 -- Gives passes to messages that wait for a dependency: each is ready with its pass, if it has or gets a seat of its key,
--- otherwise it waits for that in the lane of its key. Record and state are checked, as in Seats.admit. A pass ends in time
--- (gates.lua): `gates` has when. Returns how many got one.
+-- otherwise it waits for that in the lane of its key. Returns how many got one.
 --   rows: of the lane; nil: its first ones; count: the most that get one
 function Probes.give_passes(q, number, count, rows)
   rows = rows or Lanes.blocked_rows(q, number, count + SPARE)

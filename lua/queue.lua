@@ -41,8 +41,8 @@ local function empty()
   return {}
 end
 
--- Beside the keys. The tables: lanes that the call read; holders and names of consumers; groups that it cleared; failures
--- by lanes; the next scores in `ready`.
+-- The tables: lanes that the call read; holders and names of consumers; groups that it cleared; failures by lanes; the next
+-- scores in `ready`.
 local FIRST = {
   now = now, set = set, rule = rule, breaker = breaker, lanes_read = empty, holders = empty, names = empty,
   cleared_now = empty, struck = empty, next_scores = empty,
@@ -60,9 +60,8 @@ local function first_asked(q, name)
   return value
 end
 
--- The metatable of a queue, which has its keys by name, and KEYS of the call: a key that is rarely used is bound when it is
--- first asked for.
---   q.rare: the positions of those keys in KEYS
+-- The metatable of a queue.
+--   q.rare: the positions in KEYS of the keys that are bound when they are first asked for
 Queue.MEMORY = { __index = first_asked }
 
 -- Whether the queue is the one that the client opened, and not deleted since. An empty `opening`: the client cannot tell.
@@ -70,8 +69,7 @@ function Queue.is_open(q, opening)
   return opening == '' or redis.call('HGET', q.settings, 'opening') == opening
 end
 
--- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left. So no
--- client polls, and a message wakes one of a thousand.
+-- Puts one token on the list, never more. It wakes one waiting client, whose claim passes it on if messages are left.
 function Queue.wake(q)
   if redis.call('LLEN', q.wake) == 0 then
     redis.call('LPUSH', q.wake, 1)

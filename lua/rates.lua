@@ -1,19 +1,15 @@
 -- The rates of a queue and of its keys.
 --
--- A rate is a slot of a lane, not a bucket of it. A bucket would have to be counted, and refilled; a slot is one row
--- with a time, written when a message is delivered, not when it is admitted: a ready message that waits for a consumer
--- costs nothing. A rate for a key prevents bursts, so there are none. The slots expire when the queue is idle, or a
--- million idle keys would stay. The score of its seat, a half more, distinguishes a message that is ready by its rate
--- from a leased one: a separate member would have to follow the seat everywhere.
+-- The rate of keys is a slot of a lane, one row with a time, not a bucket, which would have to be counted and refilled. It
+-- is written when a message is delivered, not when it is admitted: a ready message that waits for a consumer costs nothing.
+-- The score of its seat, a half more, distinguishes a message that is ready by its rate from a leased one.
 local KEPT = 86400000 -- milliseconds for which slots stay that no claim forgets (Rates.admit_due)
 local SPARE = 10 -- lanes whose slots a claim ends, beyond two per message
 
--- How many messages a rate allows now: a bucket of tokens, one for each message, kept as the time until which the messages
--- so far use up the rate (GCRA). A burst is the messages of a second, at least one. A time further ahead than that counts
--- as now: the clock stepped back. Returns nil, or { interval: milliseconds between two messages; from: the time from which
--- the next ones use up the rate; most: how many are allowed now; at: when one more is allowed, milliseconds; spent: how
--- many it has allowed so far }.
---   rate: as Values.interval_of reads it
+-- How many messages a rate allows now: a bucket of tokens, kept as the time until which the messages so far use up the rate
+-- (GCRA). A burst is the messages of a second, at least one. A time further ahead counts as now: the clock stepped back.
+-- Returns nil, or { interval: milliseconds between two messages; from: the time from which the next ones use up the rate;
+-- most: how many are allowed now; at: when one more is allowed; spent: how many it has allowed so far }.
 function Rates.bucket(q, rate)
   local interval = Values.interval_of(rate)
   if not interval then
@@ -36,9 +32,8 @@ function Rates.spend(q, by_rate, count)
   redis.call('HSET', q.counters, 'rate_until', reached, 'rate_spent', Values.digits(by_rate.spent + count))
 end
 
--- Gives the tokens of messages of a claim back, which were handed out, and do not count. Those that were handed out later
--- have used up the rate as well, at the latest now: no more comes back than they leave. So messages that are given back
--- late do not bring a second burst.
+-- Gives the tokens of messages of a claim back, which do not count. Those that were handed out later have used up the rate
+-- as well, at the latest now: so messages that are given back late do not bring a second burst.
 function Rates.give_back(q, token, count)
   local by_rate = Rates.bucket(q, q.set.rate)
   local _, spent = Leases.handed_out(q, token)
@@ -75,7 +70,7 @@ function Rates.with_slot(q, lanes)
 end
 
 -- If keys have a rate: whether a message that holds a seat of its lane may be ready now. If not, with ordered keys, also
--- its slot: the message keeps its seat and is due then, since no other message is admitted before.
+-- its slot: it keeps its seat and is due then.
 --   own: the score of its seat
 function Rates.comes_by_rate(q, id, lane, own)
   local slot = own == lane and Rates.slot_of(q, lane)
@@ -132,9 +127,8 @@ function Rates.admit_due(q, count)
   redis.call('ZREM', q.slots, unpack(names)) -- last: by these the next claim finds what a cut-off call left
 end
 
--- Puts back a message whose delivery does not count: given back, or lapsed for the first time. If keys have a rate, the
--- slot that it took is free again, for it or the next of its lane, but only while it is the newest of the lane: otherwise
--- messages that are given back late would be admitted together.
+-- Puts back a message whose delivery does not count: given back, or lapsed for the first time. The slot that it took is
+-- free again, but only while it is the newest of the lane: otherwise messages that are given back late would come together.
 --   token: of the claim that handed it out; put_back: puts the message where it belongs
 function Rates.token_back(q, lane, token, put_back)
   if not q.rule.interval then

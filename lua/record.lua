@@ -7,10 +7,9 @@
 -- Birth, flags, expiry and lanes are its head. Flags of 0x0F, and the mark of a version after them: a record of a later
 -- form (Record.is_later).
 --
--- Redis cannot read a part of a hash's field, and a body may be a megabyte, whose copy takes 1 ms. So if a record is
--- longer than 2 kB, the state repeats the head (`head=`), and no verb reads a long record to judge, move, bury, sweep
--- or count its message. A second hash for the heads would cost each message some 90 bytes, and every verb one more
--- command. With drawn ids of twelve characters a pending message of 100 bytes fits the allocator's classes best.
+-- Redis cannot read a part of a hash's field, and a body may be a megabyte, whose copy takes 1 ms. So the state of a record
+-- longer than 2 kB repeats its head (`head=`), and no verb reads a long record to judge, move, bury, sweep or count its
+-- message. A second hash for the heads would cost each message some 90 bytes, and every verb one more command.
 Record.EXPIRES, Record.FIELDS = 0x10, 0x20 -- flags
 Record.LONG = 2048 -- bytes; if a record is longer, the state of its message has the head of the record (Record.word)
 Record.AGAIN = 60000 -- milliseconds until a message of a later form is checked again
@@ -44,7 +43,7 @@ local function lane_at(text, at, field)
 end
 
 -- The lanes of the key and of the dependency of a message, by their texts; nil: it has none. Then the same as its sender
--- computed them, which do not count, since version 0.1.0 had another hash; except on fakeredis, which has no SHA-1.
+-- computed them, which count only on fakeredis, which has no SHA-1.
 --   text: a record or a payload whose flags say that it has such fields; first: where they begin, with their length
 function Record.lanes_in(text, first)
   local lane, said_lane, at = lane_at(text, first + 2, 1)
@@ -122,9 +121,8 @@ function Record.read(record)
 end
 
 -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
--- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only the holder of such a message is known, since every
--- form has +token or -token. The message is left alone; the index rows that lead to it are put off, so that it blocks no
--- other message, and a version that can read it finds it.
+-- ">=1.4 ", or its record has that after birth and flags of 0x0F. Only its holder is known, since every form has +token or
+-- -token. It is left alone, and its index rows are put off, so that it blocks no other message.
 function Record.is_later(record, text)
   return text and text:find(MARK) ~= nil or record:byte(8) == LATER and record:find(MARK, 9) ~= nil
 end
@@ -215,8 +213,7 @@ function Record.birth_of(q, id, text)
   return #record < 8 and 0 or Record.birth_in(record)
 end
 
--- The head of a held message, and whether it is of a later form, as in Record.head_of. If an ack or a discard was cut off,
--- nil, and the remains of the message are removed.
+-- The same of a held message. If an ack or a discard was cut off, nil, and its remains are removed.
 function Record.held_head(q, id, text)
   local head, later = Record.head_of(q, id, text)
   if not head and not later then
@@ -225,7 +222,7 @@ function Record.held_head(q, id, text)
   return head, later
 end
 
--- The first bytes of a long record, up to its expiry, from the state of its message; nil if the state does not have them.
+-- The first bytes of a long record, up to its expiry, from the state of its message (stated_head).
 function Record.bytes(text)
   local birth, flags, expires = stated_head(text)
   if not birth then
@@ -258,8 +255,7 @@ function Record.with_expiry(record, ends)
   return start .. (ends and Values.packed(ends, 6) or '') .. record:sub(first)
 end
 
--- The lane of the dependency of a message that is not of a later form, from its state if that has it (Record.word),
--- otherwise from its record; nil: none, or the message is gone. Acks need no more of the head.
+-- The lane of the dependency of a message that is not of a later form; nil: none, or it is gone. Acks need no more.
 function Record.needs_of(q, id, text)
   if text:find(' head=', 1, true) and states_lanes(text) then
     return tonumber(text:match(' lanes=%S+/(%d+)') or nil)

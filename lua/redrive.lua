@@ -85,8 +85,7 @@ function Redrive.note(q, job, redrive, did, by, user)
   )
 end
 
--- Stops a redrive: it is done, paused or cancelled. Maintenance forgets it after a week; until then a paused one finds its
--- list.
+-- Stops a redrive: it is done, paused or cancelled. Maintenance forgets it after a week.
 --   why: of a pause: success, or the operator, as JSON; by: the operator, as JSON; user: the Redis user
 function Redrive.stop(q, job, r, state, why, by, user)
   redis.call('ZADD', q.redriving, q.now + Redrive.KEPT, job)
@@ -118,8 +117,8 @@ function Redrive.stepped(q, job, r, moved, over, grace)
   return wait
 end
 
--- Whether a message of the canary has not ended, or may not have: then the next check continues where this one ended, since
--- messages that were not moved back are also in the list. Not every end is counted: a message may be purged or moved.
+-- Whether a message of the canary has not ended, or may not have: the next check continues where this one ended, since
+-- messages that were not moved back are also in the list.
 local function has_open(q, job, r)
   local ids = redis.call('LRANGE', q.redrive, r.ended, r.ended + Bounds.ROWS - 1)
   local open
@@ -161,9 +160,7 @@ local function room_and_wait(q, job, r, limit)
   return room, 0
 end
 
--- How many messages a redrive may move back now, by its canary, by the outcomes of those that it has moved back, and by its
--- rate; then, if none, after how many milliseconds it may continue, or STOPPED: it has paused, since too few succeed.
---   canary: this many first, and all of them must end before others follow; min_success: the share of acks among the ends
+-- The same; STOPPED in place of nil: it is paused now.
 function Redrive.room(q, job, r, limit, grace)
   local room, wait = room_and_wait(q, job, r, limit)
   if not wait then
@@ -182,8 +179,8 @@ local function is_score(cell)
   return score ~= nil and score == score -- NaN
 end
 
--- The rows that a redrive of all messages has still to take: from its position to the row that was last when it began. nil:
--- it takes the messages of its list; false: its record is damaged, and Redis would refuse these scores.
+-- The rows that a redrive of all messages has still to take: up to the row that was last when it began. nil: it takes the
+-- messages of its list; false: its record is damaged, and Redis would refuse these scores.
 function Redrive.range(q, job)
   local found = redis.call(
     'HMGET', q.redrives, job .. ' score', job .. ' member', job .. ' last_score', job .. ' last_member'
@@ -196,8 +193,7 @@ function Redrive.range(q, job)
   return is_score(score) and is_score(last_score) and range
 end
 
--- Numbers a message that is dead again with an old time of death, after an undo or an import: it is among those that an
--- active redrive has still to take, but was not there when that began (Redrive.returned_since).
+-- Numbers a message that is dead again with an old time of death, after an undo or an import (redrives.lua).
 function Redrive.mark_returned(q, state)
   q.returned = q.returned or redis.call('HINCRBY', q.counters, 'returned', 1)
   state.more = State.with(state.more, 'returned', q.returned)

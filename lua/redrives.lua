@@ -1,30 +1,22 @@
 -- The verbs of redrives that run step by step: begin, step, steer, undo.
 --
 -- A step asks what the canary and the rate allow by the server's clock, moves up to 20 messages, counts them, and says
--- when it may continue. Each leaves a mark in `redriving`: ten seconds after the last one, maintenance continues the
--- redrive.
+-- when it may continue. Each leaves a mark in `redriving`: ten seconds after the last one, maintenance continues it.
 --
--- - Each message comes back once. A step skips messages that died after the redrive began. So if two redrives choose
---   the same message, one counts it as `moved` and the other as `gone`, however it ended in between. Since the clock
---   may step back, a step also skips a letter whose history names this redrive.
--- - A redrive takes only messages that were dead when it began. Undos and imports return dead letters with old times of
---   death, so they are among those that a running redrive has yet to take: one of 10 eligible letters moved 50. Neither
---   the time of death nor the clock tells them apart. So such calls are numbered, a dead letter has the number of the
---   call that returned it, and a redrive skips numbers later than the one at its start.
--- - A leased letter is left, and counted (`leased`): those that were claimed as the redrive began, and those of its
---   list whose turn came while a consumer held them. They are not waited for: a holder may extend its lease forever. A
---   redrive of all finds a released one if it has yet to come to its position. It keeps no list, so it cannot tell a
---   letter that was claimed after it began from one that was removed: both are `gone`.
+-- - A redrive takes only messages that were dead when it began, each once: a step skips those that died later. If two
+--   redrives choose the same message, one counts it as `moved` and the other as `gone`. Since the clock may step back, a
+--   step also skips a letter whose history names this redrive.
+-- - Undos and imports return dead letters with old times of death. So such calls are numbered, a dead letter has the
+--   number of the call that returned it, and a redrive skips numbers later than the one at its start.
+-- - A leased letter is left, and counted (`leased`), but not waited for: a holder may extend its lease forever. A redrive
+--   of all finds a released one if it has yet to come to its position. It keeps no list, so one that was claimed after it
+--   began is `gone`.
 -- - The outcome is counted where it happens. A field of the state, `redrive=…`, names the redrive. `ack` looks for it
---   only in states that are longer than those of most messages, and a death removes it (`put`). The counts are in the
---   hash of the records, so these verbs need one key, whichever redrive it is. An ack of an ordinary message costs no
---   more for it.
--- - A canary has ended when none of its messages has the field any more. Waiting for acks would not do, since a message
---   that is purged or moved is never acked. Each look reads at most a thousand ids of the list. Then the share of acks
---   among the messages that have ended is compared with `min_success`. Without a canary a redrive is judged once 20 of
---   its messages have ended. After a resumption only messages that end from then on count.
--- - An undo takes back the messages that no consumer has received since. For this the field also has the reason, the
---   time of death, the counts, and the end of a ttl that an earlier redrive had given.
+--   only in states that are longer than those of most messages, and a death removes it (`put`).
+-- - A canary has ended when none of its messages has the field any more; one that is purged or moved is never acked. Then
+--   the share of acks is compared with `min_success`. Without a canary a redrive is judged once 20 of its messages have
+--   ended. After a resumption only messages that end from then on count.
+-- - An undo takes back the messages that no consumer has received since; the field has what it restores.
 local MOST = 100 -- redrives that a queue remembers
 local THEN = { -- the state of a redrive after a verb, by its state before
   pause = { running = 'paused' },
@@ -50,9 +42,9 @@ local function carried_out_by_another(q, job)
   return known and known ~= job and redis.call('HEXISTS', q.redrives, known) == 1
 end
 
--- Begins a redrive. Its list holds the ids of its messages, in order; without a list it takes all messages that are now in
--- the dead-letter or the expiry queue. Returns DONE, even if it had begun before; or nothing was done: INCOMPLETE; FULL:
--- too many redrives are active; NOTHING; or DONE_BEFORE: another job has carried out the plan.
+-- Begins a redrive of the messages of its list or, without one, of all dead or expired ones. Returns DONE, even if it had
+-- begun before; or nothing was done: INCOMPLETE; FULL: too many redrives are active; NOTHING; or DONE_BEFORE: another job
+-- has carried out the plan.
 function Verbs.start_redrive(q, ARGV)
   local job, record, listed, gone, leased, grace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
   local made, returned_before = ARGV[7], ARGV[8]
@@ -93,8 +85,7 @@ function Verbs.start_redrive(q, ARGV)
   return Reply.DONE
 end
 
--- Pauses a redrive, resumes it, or cancels it. After a resumption it is judged only by outcomes since then. Returns DONE;
--- UNCHANGED: its state does not allow that; or UNKNOWN.
+-- Pauses a redrive, resumes it, or cancels it. Returns DONE; UNCHANGED: its state does not allow that; or UNKNOWN.
 function Verbs.steer_redrive(q, ARGV)
   local job, verb, by, user, grace = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5] -- verb: pause, resume or cancel
   local r = Redrive.read(q, job)
@@ -164,9 +155,8 @@ local function take_step(q, job, r, range, room)
   return moved, over
 end
 
--- Continues a redrive: redrives its next messages, as many as it may now (Redrive.room), and pauses it if too few of them
--- succeed. They are counted in the same call, so any number of clients may call this concurrently. Returns how many were
--- redriven, and after how many milliseconds it may continue, or STOPPED.
+-- Continues a redrive: redrives its next messages, as many as it may now (Redrive.room). They are counted in the same call,
+-- so any number of clients may call this. Returns how many, and after how many milliseconds it may continue, or STOPPED.
 function Verbs.step_redrive(q, ARGV)
   local job, limit, grace = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
   -- grace: milliseconds until maintenance continues it, if no caller does; 0: maintenance calls, and does only due steps
@@ -220,7 +210,7 @@ local function take_back(q, job, r, index, ids, by, cause)
 end
 
 -- Ends a redrive and takes its messages back, a chunk at a time: those that no consumer has touched are dead or expired
--- again, as they were. Returns how many of this chunk, and how many are left to check, or UNKNOWN.
+-- again. Returns how many of this chunk, and how many are left to check, or UNKNOWN.
 function Verbs.undo_redrive(q, ARGV)
   local job, by, user, cause, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
   local r = Redrive.read(q, job)

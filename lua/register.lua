@@ -12,7 +12,7 @@ function Register.done_before(q, number)
   return done, noted
 end
 
--- Notes that the call is done, and how many messages it changed. Returns that count. The last write of a verb: if it is cut
+-- Notes that the call is done, and how many messages it changed, which it returns. The last write of a verb: if it is cut
 -- off before, a repetition does the rest.
 --   more: the rest of the call's reply, and a blank; nil: nothing. stays: the note does so for ten years
 function Register.note_done(q, number, count, more, stays)

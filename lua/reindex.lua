@@ -1,11 +1,9 @@
 -- Messages that are in no index and in no claim are found and put back.
 --
 -- A key that is deleted, or restored in part, leaves messages that nothing leads to. Once a minute maintenance checks
--- whether the numbers of messages, rows and claimed ids add up: one call per queue, which reads a size per index and a
--- count per claim (5,000 at most; with more the number is unknown, and taken as right). If they do not, `reindex` walks
--- through the records with HSCAN, some per call, and puts messages back that are in no place. Claims do not check,
--- since that would cost each idle client; `stats()`, `explain` and the list of problems name missing messages. A walk
--- that ends with messages missing begins anew after ten minutes, since a cursor means nothing after a restart.
+-- whether the numbers of messages, rows and claimed ids add up. If they do not, `reindex` walks through the records with
+-- HSCAN, some per call. Claims do not check, since that would cost each idle client. A walk that ends with messages missing
+-- begins anew after ten minutes, since a cursor means nothing after a restart.
 local MOST, PAGE = 5000, 1000 -- claims that one call reads (I9), and a page of them
 local LEASE = 30000 -- milliseconds, as usual, for a holder whose lease is lost; it may be alive, and extend it
 local PAUSE = 600000 -- milliseconds until it begins again, if it did not find all
@@ -33,7 +31,7 @@ function Reindex.count_orphans(q)
 end
 
 -- Puts a message on the list of the claim whose token holds it, and gives that a lease. Returns whether it lacked either.
--- The consumer and the kind of a claim whose list is lost are unknown: as of a batch, its lapse is not charged.
+-- The kind of a claim whose list is lost is unknown: as of a batch, its lapse is not charged.
 local function hold(q, id, token)
   local list, is_leased = redis.call('HGET', q.claims, token), redis.call('ZSCORE', q.leases, token)
   local is_listed = list and (list .. '\n'):find('\n' .. id .. '\n', 1, true)
@@ -47,8 +45,7 @@ local function hold(q, id, token)
   return not (is_listed and is_leased)
 end
 
--- Puts a message back that is in no index and no claim (Reindex.count_orphans), where its record and its state say that it
--- belongs. Returns whether it was in none.
+-- Puts a message back, if it is in no index and no claim, where its record and its state say. Whether it did.
 local function put_back(q, id, record)
   local text = redis.call('HGET', q.states, id)
   if Record.is_later(record, text) then -- only a later version can tell where it belongs
@@ -65,9 +62,8 @@ local function put_back(q, id, record)
   return true
 end
 
--- Scans messages from a cursor on, of whose page some were read. Returns how many it checked, how many it put back, and
--- where the next call continues; nil: all were read. Redis returns a small hash as a whole: the next call then continues
--- after the messages that this one checked.
+-- Scans messages from a cursor on, of whose page some were read, since Redis returns a small hash as a whole. Returns how
+-- many it checked, how many it put back, and where the next call continues; nil: all were read.
 local function look(q, cursor, skipped, limit)
   local looked, bytes, back = 0, 0, 0
   while looked < limit and bytes <= Bounds.BYTES do
@@ -92,9 +88,8 @@ local function look(q, cursor, skipped, limit)
   return looked, back, cursor .. ' ' .. skipped
 end
 
--- Puts messages back that are in no index and no claim (Reindex.count_orphans): a key was deleted, or only partly restored.
--- Scans all messages, some per call, while any is missing; the record and the state say where each belongs. Returns how
--- many messages it checked; 0: nothing is left to do, or only a later version can do it.
+-- Puts messages back that are in no index and no claim. Scans all messages, some per call, while any is missing. Returns
+-- how many it checked; 0: nothing is left to do, or only a later version can do it.
 -- drains
 function Verbs.reindex(q, ARGV)
   local limit = tonumber(ARGV[1])

@@ -4,9 +4,8 @@
 -- It begins and ends with fences, so that nothing gets a number of 0.1.0 afterwards.
 
 -- The keys in which 0.1.0 has seats and special states, `former_seats` and `former_lanes`, hold this text as long as the
--- queue exists, and the setting `gated` makes the scripts of 0.1.0 read the latter. So each that decides by a lane fails:
--- if the second is a text, claims of messages with a key; if the first is, all else. Clients of 0.1.0 that declare no
--- settings are refused with a sentence, by the mark of the entry (rq_dlq/policy/entry.py).
+-- queue exists, and the setting `gated` makes 0.1.0 read the latter. So each of its scripts that decides by a lane fails.
+-- Clients of 0.1.0 that declare no settings are refused with a sentence (rq_dlq/policy/entry.py).
 local FENCE = 'The lanes of this queue are numbered by SHA-1. '
   .. 'Remove this key only with the queue: it keeps rq_dlq 0.1.0 out.'
 
@@ -28,8 +27,7 @@ function Renumber.mend(q)
   end
 end
 
--- Renumbers the special states of lanes and their gates, then replaces them by the fence. What failed in the window of a
--- breaker is forgotten.
+-- Renumbers the special states of lanes and their gates, then replaces them by the fence. Forgets the signs of breakers.
 --   goes_on: seats or rows are left, so the setting `gated` keeps all calls out until the last of them
 local function take_states(q, goes_on)
   local lanes = redis.pcall('HGETALL', q.former_lanes)
@@ -54,8 +52,7 @@ local function take_states(q, goes_on)
   redis.call('SET', q.former_lanes, FENCE)
 end
 
--- From here on lanes count by this version's numbers. Clients must open the queue again. What 0.1.0 sent in the meantime
--- may have a seat too many.
+-- From here on lanes count by this version's numbers. Clients must open the queue again. A lane may have a seat too many.
 local function finish(q)
   local set = redis.call('HMGET', q.settings, 'opening', 'per_key')
   if set[1] then
@@ -157,8 +154,8 @@ function Renumber.at_once(q)
 end
 
 -- Renumbers the lanes of a queue, some seats or rows per call; a call can be repeated, and others may do the same. Returns
--- what the next call passes as `after`; `done` when all are renumbered; `calls_run` while calls run whose messages were
--- cancelled, and nothing tells their keys: it begins again later.
+-- what the next call passes as `after`; DONE; or CALLS_RUN while calls run whose messages were cancelled, and nothing tells
+-- their keys.
 --   after: empty while seats are left; then the score and the member of the last blocked row that was read
 -- drains
 function Verbs.renumber(q, ARGV)

@@ -1,5 +1,4 @@
--- Messages are sent whose ids the queue may know; the call says what happens to a message that waits, is leased, or is
--- dead.
+-- Messages are sent whose ids the queue may know: then the call says what happens to them.
 local UNIQUE = '\1' -- precedes, in `acked_ids`, an id that is known until the time of its score; no id has this byte
 
 -- What a call says of known messages, as `of` in these functions:
@@ -32,8 +31,7 @@ local function expiry_of(q, of, state)
   return of.expires and of.expires + waits
 end
 
--- Gives a message that waits the body, the headers, the priority and the time to live of a payload, and its place in the
--- order by that priority; nothing else changes.
+-- Gives a message that waits the body, the headers, the priority and the time to live of a payload, and its place by that.
 --   index: where it waits; due: when it is due from now on, nil: as before
 local function replace(q, of, id, payload, state, head, index, due)
   local row, expires = Order.member_of(id, head, state.due), expiry_of(q, of, state)
@@ -144,8 +142,7 @@ local function mark(q, of, id)
   end
 end
 
--- Does what the call says to a known message. Returns the word of the reply (Known.add), and after that what was done, or
--- OTHER_KEY: nothing, since the message has another key or dependency.
+-- Does what the call says to a known message. Returns the word of the reply (Known.add), and after that what was done.
 local function answer(q, of, id, payload)
   local place, birth, has_key, state, head = Known.place_of(q, id, payload)
   local did = head and act(q, of, id, payload, place, state, head)
@@ -166,8 +163,8 @@ local function is_remembered(q, of, id)
   return ends and ends > q.now
 end
 
--- Divides the items of a call, which begin at `first`: the new ones, and their numbers; the numbers of those that the queue
--- has, or that occurred before; and the reply for those that it remembers.
+-- Divides the items of a call: the new ones, and their numbers; the numbers of those that the queue has, or that occurred
+-- before; and the reply for those that it remembers.
 local function divided(q, of, ARGV, first)
   local ids, fresh, numbers, known, reply, seen = {}, {}, {}, {}, { 0 }, {}
   for at = first, #ARGV, 2 do
@@ -216,9 +213,8 @@ local function terms(q, delay, ttl)
   return set[2] and set[2]:find('^[1-9]%d*$') and true or false, delay, ttl > 0 and q.now + math.floor(ttl) or nil
 end
 
--- Sends messages whose ids may be known: then `mode` says what happens to a known one, if it is where that applies, and it
--- has the same key and dependency. The reply is that of `send`, with more after the place of each that was changed
--- (`answer`).
+-- Sends messages. `mode` says what happens to a known one, if it is where that applies, and has the same key and
+-- dependency. The reply is that of `send`, with more after the place of each that was changed (`answer`).
 --   mode: replace: one that waits gets the new body, headers, priority and ttl; debounce: and waits for the delay anew, at
 --   most until `max_delay` after its first send, if it was never handed out and is not due; redrive: a dead or expired one
 --   comes back with them; again: one that is leased gets one more run with them (again.lua); drop: nothing

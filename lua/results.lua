@@ -1,34 +1,23 @@
 -- The outcomes of messages whose results were asked for (verb `result`): the newest one of each id. They are kept for the
 -- queue's `results`, within its `results_bytes`: the oldest go first, and are counted. Each is "word time rest"; the birth
--- of its send has an entry after it, "word time birth". Version 0.1.0, which knows no births, drops such an entry as it
--- drops an outcome, so none stays.
+-- of its send has an entry after it, "word time birth".
 --
--- An id is free when its message is gone, so it may name several messages, one after another, and what is kept under
--- the id may be about an earlier one. A web request that was repeated under `id="order-1"` ran three times; the error
--- of a cancelled order was raised for the new one. So each answer is about one send, which its birth names.
+-- An id is free when its message is gone, so it may name several messages, one after another. Each answer is about one
+-- send, which its birth names: otherwise the error of an earlier order is raised for the new one.
 --
--- - The birth goes with the request: the state has `result=BIRTH`, so an ack, which reads states and no records, finds
---   whose outcome it keeps. Version 0.1.0 wrote `result=1`, and looks only whether the field is there: it keeps ours,
---   and we read the record.
--- - The entry of the birth is in the same two keys, under the id and a byte that no id has: written by the same commands,
---   so a call that is cut off never leaves an outcome with another's birth. It begins with the word and the time of its
---   outcome. If version 0.1.0 replaces or drops an outcome without it, these differ, and the outcome counts as one
---   without a birth. To 0.1.0 the entry itself is an outcome, which it drops by time and to make room: so the entries are
---   bounded, also beside it, which a hash of its own would not be. The price is about 250 bytes for each result, which
---   `results_bytes` counts.
+-- - The state of a message has `result=BIRTH`, so an ack, which reads no records, finds whose outcome it keeps. Version
+--   0.1.0 wrote `result=1`, and looks only whether the field is there.
+-- - The entry of the birth is in the same two keys, under the id and a byte that no id has, and is written by the same
+--   commands. If 0.1.0 replaces or drops an outcome, word and time of the two differ, and the outcome counts as one
+--   without a birth. To 0.1.0 the entry itself is an outcome, which it drops by time and to make room: so the entries
+--   are bounded beside it, too. `results_bytes` counts them, 250 bytes for each result.
 -- - By id alone the newest send is meant: the message in the queue, or else what is kept. A new message whose id has a
 --   kept outcome has its own outcome kept, too, even unasked, so it replaces the earlier one. An outcome without a
 --   birth is of no message that waits, and of none that was sent after it; nothing else is certain of it.
--- - A notice has the birth in the place of the time, which no version reads there. A caller that hears another birth,
---   or the time in a notice of 0.1.0, is looked up at once.
--- - A send asks for the births of its ids, and only of those with an entry whether the outcome is still there; in a queue
---   that keeps no result, that is one EXISTS. The strict commit of a chain asks by the same function; otherwise it
---   would ack and not send.
+-- - A notice has the birth in the place of the time, which no version reads there.
 -- - Two keys a queue, a hash and an index by time, not a key for each result: keys are declared, and a bound on the
---   bytes needs an order. The sum of the bytes stands in the hash under the empty id, which no message has, and is
---   written with the results by one command, so it cannot drift. For half a megabyte of new results, which one call may
---   write, 2,200 of the smallest have to go: so many go in one call at most, or 32 MB of them where the bound was
---   lowered. One that does not fit then is not kept.
+--   bytes needs an order. The sum of the bytes is in the hash, written with the results, so it cannot drift. One call drops
+--   at most 2,200 results, which half a megabyte of the smallest may need, or 32 MB where the bound was lowered.
 local KEPT = 3600000 -- milliseconds for which results are kept if the settings do not set it
 local BYTES = 67108864 -- of all results, if the settings do not set it
 local EXTRA = 200 -- bytes of an entry in Redis, in addition to its text and twice its name
@@ -43,8 +32,7 @@ local function kept_since(q, setting)
   return q.now - (Values.span(setting) or KEPT)
 end
 
--- The birth of the send whose outcome is kept: `ended` is the outcome, `born` the entry of its birth. nil: unknown, since
--- version 0.1.0 kept that outcome.
+-- The birth of the send whose outcome, `ended`, is kept; `born`: the entry of that. nil: unknown, since 0.1.0 kept it.
 local function birth_of(ended, born)
   local start, birth = (born or ''):match('^(%a+ %d+ )(%d+)$')
   birth = start and ended:sub(1, #start) == start and tonumber(birth) or 0
@@ -72,9 +60,9 @@ local function own_end(ended, born, since, meant, here, waits)
   end
 end
 
--- Marks as known those of the ids whose ack is still kept as an outcome: `existing` gets the birth of that send, 0:
--- unknown. Returns n → true for those whose kept outcome is another one: such an id is free. While the settings do not have
--- `kept`, no outcome with a birth is kept, and a send need not look; nor once the last has gone.
+-- Marks as known those of the ids whose ack is still kept as an outcome: `existing` gets the birth of that send. Returns
+-- n → true for those whose kept outcome is another one: such an id is free. Once the last outcome with a birth has gone,
+-- the settings lose `kept`, and no send looks.
 function Results.recall(q, ids, existing, kept_for)
   local since, names, ended = kept_since(q, kept_for), {}, {}
   for n, id in ipairs(ids) do
@@ -112,8 +100,7 @@ function Results.acked_before(q, id, meant, here)
 end
 
 -- Forgets the first of these rows, each outcome with its birth, until `enough` bytes are free. Returns how many bytes that
--- freed, and how many outcomes went. The rows of `result_times` go last: by them a later call finds what a cut-off call
--- left.
+-- freed, and how many outcomes went. The rows of `result_times` go last: by them a later call finds what was cut off.
 local function forget(q, rows, enough)
   local freed, gone, outcomes = 0, {}, 0
   for _, row in ipairs(rows) do
@@ -165,10 +152,8 @@ local function measured(ids, begin, rests, births, limit)
   return names, sizes, wanted
 end
 
--- Writes the outcomes that fit; those of the others are dropped. Returns which were kept, by position, false: the write
--- failed; and how many were dropped.
---   names, sizes, begin: as `measured` has them; total: the bytes of those that are there; known: whether that was written
---   before
+-- Writes the outcomes that fit. Returns which were kept, by position, false: the write failed; and how many were dropped.
+--   names, sizes, begin: as `measured` has them; total: the bytes of those that are there; known: whether it was there
 local function write(q, names, sizes, begin, rests, births, total, limit, known)
   local rows, cells, last, kept, dropped, now = {}, { TOTAL, LONG }, 0, {}, 0, Values.digits(q.now)
   for n = 1, #sizes do
@@ -201,12 +186,11 @@ local function notify(q, ids, word, rests, births, kept)
   end
 end
 
--- Keeps the outcomes of messages, "word time rest" each, and notifies callers that wait now. A write that fails stops
--- nothing, since the queue keeps running when memory is full: a waiting caller is told that there is no result.
---   word: of all of them
+-- Keeps the outcomes of messages, and notifies callers that wait now. A write that fails stops nothing, since the queue
+-- keeps running when memory is full: a waiting caller is told that there is no result.
+--   word: of all of them; births: of their sends, as text; '0': unknown
 --   rests: of `acked` the result (rq_dlq/core/results/results.py), empty: none was given; otherwise the reason and, after a
 --   tab, the cause. false: forget the outcome of the message
---   births: of their sends, as text; '0': unknown
 function Results.keep(q, ids, word, rests, births)
   local set = redis.call('HMGET', q.settings, 'results', 'results_bytes', 'kept') -- kept: a send looks for outcomes
   local lasts, limit = Values.span(set[1]) or KEPT, tonumber((set[2] or ''):match('^%d+$') or nil) or BYTES

@@ -1,8 +1,7 @@
 -- Schedules, which clients read and advance: their records, and the messages of their ticks.
 
--- Writes the record of a schedule, or removes it, and sends the message of a tick with it. If the record is not the one
--- that the client read, another client was faster: then nothing is done, so each tick is sent once. Returns DONE; OUTDATED;
--- EARLY: before the tick; FULL: the queue; or DELETED.
+-- Writes the record of a schedule, or removes it, and sends the message of a tick with it. Returns DONE; or nothing was
+-- done: OUTDATED: another client was faster, so each tick is sent once; EARLY: before the tick; FULL: the queue; DELETED.
 function Verbs.schedule(q, ARGV)
   local name, known, record = ARGV[1], ARGV[2], ARGV[3] -- known: the record that was read; both empty: no record
   local at, tick, ttl, opening = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] -- at: of the check; empty: never

@@ -1,33 +1,26 @@
 -- The seats of a lane: with a rule for keys, a message is ready or leased only while it holds one.
 --
--- A seat is a member of a set, the message's id, not a number. A counter goes wrong if an ack is repeated, or comes
--- after the lapse that has already given the seat back; removing a member of a set twice does no harm. A dead worker
--- keeps no seat: its lease lapses, and the verdict decides about the seat. Two doors, `gone` and `put`, handle the
--- seats for every verb (`tests/scripts/test_doors.py` lists the exceptions).
+-- A seat is a member of a set, the message's id, not a number: a counter goes wrong if an ack is repeated, or comes after
+-- the lapse that has already given the seat back. Two doors, `gone` and `put`, handle the seats for every verb
+-- (`tests/scripts/test_doors.py` lists the exceptions).
 --
 -- - Blocked messages are in `scheduled`, at a score beyond all times, not in an index of their own. So counts, alarms,
---   pages, purges, expiry and `reindex` handle them, also those of an earlier version. No state is written for a
---   blocked message: a state would put it on the slow path of claims.
--- - What is due goes before what gets a seat now: a call that gives a seat (Seats.admit, a send with a key) first moves
---   the due messages to their places. Otherwise the next blocked one would be admitted before one that was delayed and
---   sorts in front of it.
--- - A seat that is given back admits one message; the seats that are left are not counted, since no lane has too many.
---   A count for each key of an ack took a ninth of the time of a message where nine of ten are blocked. Two places keep
---   it true: a cancel of a running call removes the seat of the message when that of the call takes its place, and
---   `tend`, which reads all seats in turn, sets `narrowed` where a lane has too many, however that came.
--- - Admitted means due now, behind all messages that are due by now: so lanes take turns without more work, and a freed
---   lane does not jump ahead. Many come in one millisecond; with `fair` each stands 1/128 ms behind the last, or ties
---   would go to the oldest lane (37 % apart instead of 8 %).
--- - The verbs on chosen messages read blocked ones first, and change ready ones first. A message that is removed admits
---   the next one of its key, which a later reading of `scheduled` would miss. But the first of a key has to be the first
---   to die or to move: a redrive follows the order of the deaths, and where a key moves to, a consumer may wait. So
---   they choose all before the first is changed, and a message that was admitted meanwhile is still changed
+--   pages, purges, expiry and `reindex` handle them. No state is written for one, which would put it on the slow path of
+--   claims.
+-- - A call that gives a seat (Seats.admit, a send with a key) first moves due messages to their places. Otherwise the
+--   next blocked one would be admitted before one that was delayed and sorts in front of it.
+-- - A seat that is given back admits one message; those that are left are not counted, since no lane has too many: a
+--   cancel of a running call replaces the seat of the message by that of the call, and `tend`, which reads all seats in
+--   turn, sets `narrowed` where a lane has too many.
+-- - Admitted means due now, behind all messages that are due by now, so lanes take turns. Many come in one millisecond;
+--   with `fair` each stands 1/128 ms behind the last, or ties would go to the oldest lane (37 % apart instead of 8 %).
+-- - The verbs on chosen messages read blocked ones first, and change ready ones first: one that is removed admits the next
+--   of its key, and a redrive follows the order of the deaths. A message that was admitted meanwhile is still changed
 --   (Choice.each). A whole purge begins with blocked messages, since order does not matter to it.
 local STEP = 2 ^ -7 -- milliseconds between two messages that are admitted; a score has room for it (Order)
 
--- How many messages of a lane may be admitted: as many as seats are free; if keys have a rate, one when its slot is over,
--- unless one that was admitted so is still ready; below 0: so many have a seat too many. And the score of the seat that it
--- takes.
+-- How many messages of a lane may be admitted: as many as seats are free, below 0: so many are too many; if keys have a
+-- rate, one when its slot is over, unless one that was admitted so is still ready. And the score of the seat that it takes.
 --   is_slot_over: of the lane (Rates.with_slot); nil: unknown
 function Seats.free_seats(q, lane, is_slot_over)
   local score = Values.digits(lane)
@@ -48,9 +41,7 @@ end
 
 -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
 -- lane is blocked, and the lane is not closed. So no message overtakes a blocked one. Returns whether it may be ready; if
--- not, also the score of its row in `scheduled`: that of a blocked one, or its slot, for which it waits with its seat. A
--- seat is a member of a set: taking one twice, or giving one back twice, changes nothing.
---   row: its own; a row of the same id may have been left behind by a call that was cut off
+-- not, also the score of its row in `scheduled`: that of a blocked one, or its slot, for which it waits with its seat.
 --   full: the lanes that were found full, for a call that only enters messages; nil: check each time
 function Seats.enter(q, id, row, lane, full)
   if q.rule.limit == math.huge then
@@ -92,9 +83,8 @@ function Seats.block(q, lane, row)
   redis.call('ZREM', q.ready, row)
 end
 
--- Whether a row of a lane belongs to a message that waits there. One of a later form does: only its version can tell more.
--- A state that says dead does not tell, since a purge that was cut off may have left it; the row of the dead letter does.
---   text, record: its state and its record, as they were read
+-- Whether a row of a lane belongs to a message that waits there, as far as this version can tell. A state that says dead
+-- does not tell, since a purge that was cut off may have left it; the row of the dead letter does.
 function Seats.is_blocked_row(q, row, id, text, record)
   if not record then
     return false
@@ -109,9 +99,8 @@ function Seats.is_blocked_row(q, row, id, text, record)
     and not Places.left_over(q, q.scheduled, row, id, state, head)
 end
 
--- The score in `ready` of the next message that is admitted: behind all messages that are due by now. If lanes take turns,
--- it is behind all that are there: many are admitted within one millisecond, and among equal scores the lane with the
--- oldest messages would have more than its share.
+-- The score in `ready` of the next message that is admitted: behind all messages that are due by now or, if lanes take
+-- turns, behind all that are there.
 --   first: the first byte of its row, which encodes its priority
 local function next_score(q, first)
   local scores = q.next_scores
@@ -155,8 +144,8 @@ local function first_rows(q, lanes, room)
   return rows, ids, lane_of, seat_of
 end
 
--- Admits the first messages of these lanes, as many as seats are free: they become ready, behind all messages that are due
--- by now. Record and state are checked: a row whose message is gone, leased or elsewhere is dropped, and the next is taken.
+-- Admits the first messages of these lanes. A row whose message is gone, leased or elsewhere is dropped, and the next
+-- taken.
 --   room: lane → how many of it, even without free seats; nil: as many as seats are free
 local function admit_first(q, lanes, room)
   local rows, ids, lane_of, seat_of = first_rows(q, lanes, room)
@@ -190,8 +179,7 @@ local function admit_first(q, lanes, room)
   end
 end
 
--- Moves the messages that are due by now to `ready` or their lanes, once a call: one that was delayed may be the first of
--- its lane.
+-- Moves the messages that are due by now to `ready` or their lanes, once a call: one may be the first of its lane.
 --   leaving: as in Upkeep.promote_due
 function Seats.due_first(q, leaving)
   if not q.are_due_moved then
@@ -202,7 +190,7 @@ function Seats.due_first(q, leaving)
   end
 end
 
--- Admits the first messages of lanes, once those that are due by now are in `ready` or their lanes.
+-- The same, once those that are due by now are in `ready` or their lanes.
 --   have_slots: the slots of all are over; nil: unknown
 function Seats.admit(q, lanes, room, have_slots)
   Seats.due_first(q)
@@ -210,10 +198,8 @@ function Seats.admit(q, lanes, room, have_slots)
   admit_first(q, lanes, room)
 end
 
--- Gives back the seats that these messages hold, and admits the next messages of their lanes: as many as gave theirs back.
--- No lane has too many seats, so those that are left are not counted; but if lanes take turns, a claim may have been filled
--- (narrow.lua), and if keys have a rate, a free seat is not enough. What a claim finds too many, it takes away
--- (Narrow.narrow).
+-- Gives back the seats that these messages hold, and admits as many messages of their lanes. Those that are left are
+-- counted only if lanes take turns, since a claim may have been filled (narrow.lua), and if keys have a rate.
 function Seats.vacate(q, ids)
   if redis.call('ZCOUNT', q.scheduled, Lanes.BLOCKED, '+inf') == 0 then -- no message is blocked
     redis.call('ZREM', q.seats, unpack(ids))

@@ -4,8 +4,8 @@ local ABOVE = 0x40 -- the flag after FIELDS
 local LAST = 2 -- the last field of Record.lanes_in
 local AT_ONCE = 0.5 -- the time to live of a message that has expired: less than a millisecond
 
--- The time to live of a message: the sender's, or the queue's default, within the queue's bounds. Applied once, at send. As
--- in Artemis, a default is for messages without one, and then the bounds do not apply.
+-- The time to live of a message: the sender's, within the queue's bounds. As in Artemis, a default is for messages without
+-- one, and then the bounds do not apply.
 --   allowed: "DELAY MIN MAX" in milliseconds, "-" where unset; "never": messages do not expire
 local function allowed_ttl(asked, allowed)
   if allowed == 'never' then
@@ -33,14 +33,12 @@ function Send.spans(q, delay, ttl, allowed)
 end
 
 -- Whether a message has expired before it is sent.
---   ttl: as in Send.add
 function Send.is_past(q, ttl)
   return ttl < 0 and -ttl <= q.now
 end
 
 -- Whether the result of a message is asked for by its sender.
---   payload: as it was sent, with fields: its flags, then the length of its fields, which are in the order of their
---   numbers
+--   payload: with fields: its flags, then the length of its fields, which are in the order of their numbers
 function Send.asks_result(payload)
   local at, stop = 4, 4 + (payload:byte(2) or 0) * 256 + (payload:byte(3) or 0)
   while at < stop do
@@ -98,8 +96,8 @@ function Send.first_birth(q, count)
   return birth
 end
 
--- What messages have in common whose births differ in the last byte alone: when they are due; the score of their rows; the
--- beginnings of their records and of their rows.
+-- What messages have in common whose births differ in the last byte alone: when they are due; the score of their rows, as
+-- text; the beginnings of their records and of their rows.
 local function common(q, birth, priority, delay)
   local born, at = (birth - birth % 4096) / 4096, q.now + delay -- a delayed message is never due then (Order)
   local due = delay == 0 and born or at ~= born and at or born + 1
@@ -107,8 +105,8 @@ local function common(q, birth, priority, delay)
   return due, score, Values.packed((birth - birth % 256) / 256, 6), Order.order_of(birth, priority, due)
 end
 
--- Adds the row of a message with a key or a dependency, whose order has the long form (Order). A sender with another hash
--- is noted: keys that it took for different could share a lane, and its own reads would look for other lanes.
+-- Adds the row of a message with a key or a dependency, in the long form (Order). A sender with another hash is noted: keys
+-- that it took for different could share a lane, and its own reads would look for other lanes.
 local function add_row(q, batch, id, payload, score, row)
   local lane, needs, said_lane, said_needs = Record.lanes_in(payload, 2)
   batch.is_wrong = batch.is_wrong or lane ~= said_lane or needs ~= said_needs
@@ -126,8 +124,8 @@ local function add_state(batch, id, due, record, asked)
     .. (batch.gather and Gathers.joined(word, batch.gather) or word)
 end
 
--- Packs the new ones of these items, and gives them births: `batch` gets their rows and records. Returns the numbers of
--- those that are known, nil: none is; and the birth after the last, nil: none is new.
+-- Packs the new ones of these items: `batch` gets their rows and records. Returns the numbers of those that are known, nil:
+-- none is; and the birth after the last, nil: none is new.
 --   existing, ended: as in Send.add
 local function pack(q, batch, ids, items, first, existing, ended)
   local delay, records, rows = batch.delay, batch.records, batch.rows
@@ -273,8 +271,7 @@ end
 
 -- Adds messages to the queue. Returns the birth of the first new one, which the others follow one by one, 0: none is new;
 -- then for each item whose id the queue knows its number, 1 is the first, and the place of that message (Known.add). Or
--- nothing was sent: DELETED, WRONG_LANE, PAST: they would have expired; or LIMITED: the queue has a `max_length`, and
--- `send_limited` is its verb, so that this one need not name the keys that are counted.
+-- nothing was sent: DELETED, WRONG_LANE, PAST: they would have expired; or LIMITED: `send_limited` is the verb.
 function Verbs.send(q, ARGV)
   local number, delay, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) -- as in Send.add
   local opening = ARGV[4]

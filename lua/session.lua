@@ -57,8 +57,7 @@ local function add_staged(there, member, grace)
 end
 
 -- Sends the messages of a commit in each queue. Returns those that were not sent, since a dead letter has their id: the
--- queue's number and the position of the id among the arguments, in pairs; the position is below 0 if a known message has
--- another key.
+-- queue's number and the position of the id in ARGV, in pairs; the position is below 0 if a known message has another key.
 local function send_shares(shares, ARGV, grace)
   local blocked = {}
   for n, share in ipairs(shares) do
@@ -100,9 +99,9 @@ local function known_in(there, ARGV, group)
   return known
 end
 
--- The reply of a strict commit that known ids refuse: KNOWN and these, the queue's number and the position of the id among
--- the arguments, in pairs. nil: none is known, and the beginning of the call is noted: cut off after that, a repetition
--- must not refuse the messages that the call has sent itself.
+-- The reply of a strict commit that known ids refuse: KNOWN and these, the queue's number and the position of the id in
+-- ARGV, in pairs. nil: none is known, and the beginning of the call is noted: cut off after that, a repetition must not
+-- refuse the messages that the call has sent itself.
 local function known_ids(q, shares, ARGV, number, noted)
   if Register.has_begun(number, noted) then
     return nil
@@ -132,8 +131,8 @@ local function has_past(share)
   return false
 end
 
--- How many messages a queue has that has no room for what a share sends to it, beside what the share removes by its acks;
--- -1: the share has a list, which is moved later. Otherwise nil.
+-- How many messages a queue has that has no room for what a share sends, beside what its acks remove; -1: the share has a
+-- list, which is moved later. Otherwise nil.
 local function over(share, ARGV)
   local there = share.queue
   local limit = redis.call('HGET', there.settings, 'max_length') or ''
@@ -185,20 +184,19 @@ local function refusal(shares)
   return #lost > 1 and lost or refused and { refused } or nil
 end
 
--- The sends and acks of a session, or of an ack that sends, take effect together, in several queues, or not at all. On a
--- cluster the queues must share a hash tag. The call records that all is sent before it acks anything, so a repetition
--- acks the rest (I12). Messages that are too large for one call were staged, and are moved afterwards (`move_staged`).
--- Returns DONE and the messages that were not sent (`send_shares`). Or nothing was done: LOST and the messages that are not
--- held, the queue's number and the id, in pairs; DELETED: one of the queues; INCOMPLETE: a staged list has outlived its
--- time to live; PAST: messages would have expired; FULL, the number of the queue that is, and how many messages it has, -1:
--- it takes no staged list, since it has a limit; KNOWN and the ids that are known (`known_ids`).
+-- The sends and acks of a session, or of an ack that sends, take effect together, in several queues, or not at all. The
+-- call records that all is sent before it acks anything, so a repetition acks the rest (I12). Messages that are too large
+-- for one call were staged, and are moved afterwards (`move_staged`). Returns DONE and the messages that were not sent
+-- (`send_shares`). Or nothing was done: LOST and the messages that are not held, the queue's number and the id, in pairs;
+-- DELETED: one of the queues; INCOMPLETE: a staged list has expired; PAST: messages would have expired; FULL, the number of
+-- the queue, and how many messages it has, -1: it takes no staged list, since it has a limit; KNOWN (`known_ids`).
 function Verbs.commit(q, ARGV, queues)
   local number, grace = ARGV[1], ARGV[2] -- grace: milliseconds until maintenance moves the staged messages
   local strict = ARGV[3] == '1' -- a known id refuses the whole commit
   -- items from ARGV[4]: opening, acks, id, token, result; groups, delay, ttl, count, id, payload; member, length
-  -- For each queue: its opening (Queue.is_open); the number of its acks, and the acks with their results (Acks.remove); the
-  -- number of its groups of messages, and the groups, each with its delay and ttl (Send.add) and its number of
-  -- messages; then the list that is staged for it, as in `committed`, and its length; empty and 0: no list.
+  -- For each queue: its opening; the number of its acks, and the acks with their results; the number of its groups of
+  -- messages, and the groups, each with its delay and ttl (Send.add) and its number of messages; then the list that is
+  -- staged for it, as in `committed`, and its length; empty and 0: no list.
   local done, noted = Register.done_before(q, number)
   local shares, at = {}, 4
   for n, there in ipairs(queues) do
@@ -225,7 +223,7 @@ function Verbs.commit(q, ARGV, queues)
 end
 
 -- Acks all of the messages or none: the end of a session that sends nothing. Returns, for each item that is not held, its
--- position (1, 2, …) and its verdict. If there is one, nothing was changed.
+-- position (1, 2, …) and its verdict; then nothing was changed.
 -- drains
 -- items from ARGV[1]: id, token
 function Verbs.ack_all(q, ARGV)

@@ -38,14 +38,11 @@ local function lanes_count(known, gated, ARGV)
 end
 
 -- Writes the settings of a queue. A client computes them from the map of policies, of this `version`, and from the settings
--- that the queue's own program declared. If the settings have changed since that client read them, nothing is written and
--- the client reads them again; or, if lanes count in the queue, or will, and there are some with the numbers of 0.1.0, it
--- renumbers them (renumber.lua). Fields that are not passed stay as they are. If keys lose their rule, `per_key` is off
--- until no message is blocked (Tend.tend). If keys get a rule or a rate, or the queue gets a breaker, or one whose probes
--- 0.1.0 does not know (`probing`), or if 0.1.0 has declared either since, it must be opened again, so that no program
--- continues that does not know these. If keys may have fewer seats than before, by the rule or since one had a limit of its
--- own, claims look for those that are too many until Tend.tend has come to the last seat twice. Returns DONE, OUTDATED or
--- OLD_LANES.
+-- that the queue's own program declared. Fields that are not passed stay as they are. If keys lose their rule, `per_key` is
+-- off until no message is blocked (Tend.tend). If keys get a rule or a rate, or the queue gets a breaker, or one whose
+-- probes 0.1.0 does not know (`probing`), or if 0.1.0 has declared either since, it must be opened again, so that no
+-- program continues that does not know these. If keys may have fewer seats than before, claims look for those that are too
+-- many. Returns DONE; or nothing was written: OUTDATED: the settings have changed since the client read them; OLD_LANES.
 -- drains
 function Verbs.configure(q, ARGV)
   local version, version_before, declared_before = ARGV[1], ARGV[2], ARGV[3]
@@ -86,8 +83,8 @@ function Verbs.configure(q, ARGV)
   return Reply.DONE
 end
 
--- Writes an entry of the map of policies; empty: removes it. Returns the map's version and the entry that was there before.
--- If that is neither `seen` nor the entry itself, nothing was written, since another client changed it.
+-- Writes an entry of the map of policies; empty: removes it. Returns the map's version and the entry that was there before:
+-- if that is neither `seen` nor the entry itself, nothing was written.
 function Verbs.set_policy(q, ARGV)
   local pattern, entry, seen = ARGV[1], ARGV[2], ARGV[3]
   -- seen: the entry from which this one was made; empty: there was none; any: it takes the place of whatever is there
@@ -134,8 +131,7 @@ function Verbs.pause(q, ARGV)
   return Reply.DONE
 end
 
--- Restarts the totals: messages in the queue now count as sent, so that the sums still add up (I1). Returns how many they
--- are. The last birth and the time of a rate stay.
+-- Restarts the totals: messages in the queue now count as sent, so that the sums still add up (I1). Returns how many.
 -- drains
 function Verbs.reset(q, ARGV)
   local act = ARGV[1] -- as in Audit.note_act
@@ -149,11 +145,10 @@ function Verbs.reset(q, ARGV)
   return redis.call('HLEN', q.messages)
 end
 
--- Removes a queue: all its keys, with the progress of queries, except the audit, which is kept for another month. Refused
--- while the queue is not empty, unless `force` is 1. A list that a job has committed refuses even that, since it may be for
--- several queues: its messages must be moved first. The ends of children are carried first, and `gathers` goes with them.
--- Returns how many messages were removed; or NOT_EMPTY, how many are ready, scheduled, leased, dead and expired, and how
--- many lists are committed.
+-- Removes a queue: all its keys, with the progress of queries, except the audit, which is kept for another month, and
+-- `gathers`, from which the ends of children are carried first. A list that a job has committed refuses that, since it may
+-- be for several queues. Returns how many messages were removed; or NOT_EMPTY, how many are ready, scheduled, leased, dead
+-- and expired, and how many lists are committed.
 -- drains
 -- keys: all
 function Verbs.delete(q, ARGV, KEYS)
@@ -181,9 +176,8 @@ function Verbs.delete(q, ARGV, KEYS)
   return Register.note_done(q, number, present)
 end
 
--- Pauses a lane, all messages with one key or one dependency, or resumes it: then they are admitted. A pause ends by its
--- own time or when an operator ends it. To resume a dependency whose breaker is open closes that too, if `close` says
--- so: for ten minutes failures are charged, and do not open it. Returns DONE, UNCHANGED, DOWN or PAST.
+-- Pauses a lane, all messages with one key or one dependency, or resumes it. To resume a dependency whose breaker is open
+-- closes that too, if `close` says so: for ten minutes failures do not open it. Returns DONE, UNCHANGED, DOWN or PAST.
 -- drains
 function Verbs.pause_lane(q, ARGV)
   local number, of, name = tonumber(ARGV[1]), ARGV[2], ARGV[3] -- of: key or dependency; name: its text
@@ -221,8 +215,7 @@ function Verbs.pause_lane(q, ARGV)
   return Reply.DONE
 end
 
--- Gives a key a limit of its own in place of the limit in the queue's rule, or removes it. If it is higher than before, the
--- next messages are admitted. Returns DONE, UNCHANGED or UNLIMITED.
+-- Gives a key a limit of its own in place of the limit in the rule, or removes it. Returns DONE, UNCHANGED or UNLIMITED.
 function Verbs.limit_lane(q, ARGV)
   local number, name, limit = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]) -- name: the key; limit: empty: the rule's
   local by, user = ARGV[4], ARGV[5]

@@ -6,8 +6,7 @@ local MARKS = 144 -- bytes: 16 marks of those that passed a message on, with a d
 -- Settles held messages. From ARGV[first]: how many, their ids, then each token and how many of these, in a row, it holds.
 -- Returns the verdicts; the ids of those that were settled, and their states before; and token → how many it no longer
 -- holds, with those that were cancelled in the meantime.
---   act(id, text): settles a message that its token holds, and returns its outcome, nil: SETTLED; LOST: it was left
---   alone; nil: nothing is done
+--   act(id, text): settles a message, and returns its outcome, nil: SETTLED; LOST: it was left alone; nil: nothing is done
 function Settle.held(q, ARGV, first, act)
   local asked = tonumber(ARGV[first])
   local lines = redis.call('HMGET', q.states, unpack(ARGV, first + 1, first + asked))
@@ -54,8 +53,8 @@ local function tell_of_share(verdicts)
 end
 
 -- Settles held messages from ARGV[first] on with act(id, state, head); then calls finish(q), if any was settled; then takes
--- them off their claims. Leaves alone a message whose ack was cut off, and one that a later version has taken over, in a
--- form of its own. Returns the verdicts, or only SETTLED if all have it.
+-- them off their claims. Leaves alone a message whose ack was cut off, and one of a later form. Returns the verdicts, or
+-- only SETTLED if all have it.
 local function settle(q, ARGV, first, act, finish)
   local verdicts, ids, _, counts = Settle.held(q, ARGV, first, function(id, text)
     local head, later = Record.held_head(q, id, text)
@@ -188,9 +187,8 @@ function Verbs.release(q, ARGV)
   end)
 end
 
--- Counts that a message is passed on. Returns the milliseconds that it rests; nil: it dies now. The state has when it dies,
--- how often it was passed on, and the marks of those that did not take it:
---   passed_on=UNTIL/TIMES/MARKS
+-- Counts that a message is passed on: passed_on=UNTIL/TIMES/MARKS. Returns the milliseconds that it rests; nil: it dies
+-- now.
 local function count_passed_on(q, state, mark, takers)
   local ends, times, marks = state.more:match(' passed_on=(%d+)/(%d+)/(%S*)')
   ends, times, marks = tonumber(ends) or q.now + PATIENCE, tonumber(times) or 0, marks or ''
@@ -244,9 +242,8 @@ function Verbs.pass_on(q, ARGV)
   end, Queue.wake)
 end
 
--- Restarts leases. A claim has one lease, so all messages that the token still holds are kept. Returns the new deadline,
--- then a verdict for each item, or only SETTLED if all have it. A cancelled message is no longer held, but its call keeps
--- its lease and its seat, and counts against `max_in_flight`.
+-- Restarts leases. A claim has one lease, so all messages that the token still holds are kept; and so is the seat of a call
+-- whose message was cancelled. Returns the new deadline, then a verdict for each item, or only SETTLED if all have it.
 -- drains
 function Verbs.extend(q, ARGV)
   local lease, only_later = ARGV[1], ARGV[2] -- milliseconds; 1: a lease that ends later is left as it is
@@ -269,8 +266,8 @@ function Verbs.extend(q, ARGV)
   return all and { reply[1], SETTLED } or reply
 end
 
--- Writes the progress of a call into the state of its message (rq_dlq/values/state.py). The field is valid for this
--- delivery only, so no call needs to remove it. Returns a verdict.
+-- Writes the progress of a call into the state of its message. The field names the delivery, so no call needs to remove it.
+-- Returns a verdict.
 function Verbs.progress(q, ARGV)
   local id, token, progress = ARGV[1], ARGV[2], ARGV[3] -- progress: a fraction, and a text without blanks
   local text = redis.call('HGET', q.states, id)

@@ -4,20 +4,17 @@
 --   is elsewhere. So a poison message never opens a breaker.
 -- - Successes count since the first of the last failures, not in a window of time: otherwise a calm minute before an
 --   outage hides it, and a poison shortly before delays it.
--- - Strikes expire, gates do not. The windows of failures are a key of their own, which expires; a healthy queue has
---   none, so an ack takes one EXISTS more, and a queue without a breaker takes no command more. While messages fail, an
---   ack reads the dependency of its message (Record.needs_of), not the whole head, and checks lanes only if one is
---   closed: of 47 µs more for an ack 19 were left, with bodies of 100 kB 14 of 62.
+-- - The windows of failures are a key of their own, which expires; a healthy queue has none, so an ack takes one EXISTS
+--   more. While messages fail, an ack reads the dependency of its message (Record.needs_of), not the whole head.
 local RUN_ENDS = 3600000 -- milliseconds after its last failure
 local SIXTHS = 6 -- lines of the window
 local LINE = '(%d+) (%d+) (%d+) (%d+)' -- of the window
 local SCANNED = 4 -- fields of `runs` and `strikes` that a call checks
 
--- The field `struck` of a state: the message has failed in a way that counts against its dependency. Its first failure
--- since it was sent or redriven is evidence that the dependency is down, later ones are not: otherwise the retries of bad
--- messages would look like an outage.
---   struck=LAST/CHARGED/REFUNDS: when it last failed so; how often that charged it, since the signs began (Signs.read); how
---   often such charges were refunded
+-- The field `struck` of a state: the message has failed in a way that counts against its dependency. Only its first failure
+-- since it was sent or redriven is evidence: otherwise the retries of bad messages would look like an outage.
+--   struck=LAST/CHARGED/REFUNDS: when it last failed so; how often that charged it, since the signs began; how often such
+--   charges were refunded
 function Signs.struck(more)
   local last, charged, refunds = more:match(' struck=(%d+)/(%d+)/(%d+)')
   return tonumber(last or nil), tonumber(charged or 0), tonumber(refunds or 0)
@@ -29,9 +26,8 @@ function Signs.with_struck(more, last, charged, refunds)
 end
 
 -- The run of failures of a dependency: the different messages that have failed since its last success, one for each call
--- that settled some. A success removes the run; it ends an hour after its last failure.
+-- that settled some; and whether it is a new one. It ends an hour after its last failure.
 --   FRESH BEGAN LAST, then an id a line: since when no first attempt has ended; when the run began; its last failure
--- Returns it, and whether it is a new one.
 local function read_run(q, name)
   local text = redis.call('HGET', q.runs, name) or ''
   local fresh, began, last = text:match('^(%d+) (%d+) (%d+)')
@@ -51,8 +47,7 @@ local function sixth_of(q)
 end
 
 -- The window of a dependency: for each sixth of `breaker.within` a line of how many messages failed, and how many
--- succeeded, at their first attempts. Successes count only while there are failures. `strikes` expires with the last
--- window.
+-- succeeded, at their first attempts. Successes count only while there are failures.
 --   SIXTH FIRST FAILURES SUCCESSES: the number of the sixth, and when the first failed in it (0: none did)
 -- Returns the lines, the oldest first, and whether there were none.
 function Signs.read_window(q, name)
@@ -151,9 +146,8 @@ function Signs.forget(q, name)
   redis.call('HDEL', q.strikes, name)
 end
 
--- Notes which messages have failed and need a dependency, so that their charges can be refunded if it is down: a row of its
--- lane and the id; score = when. The key expires an hour after the last failure; for each row that is added, two that are
--- older go.
+-- Notes which messages have failed and need a dependency, so that their charges can be refunded if it is down. The key
+-- expires an hour after the last failure; for each row that is added, two that are older go.
 function Signs.note_failures(q, name, ids)
   local cells = {}
   for n, id in ipairs(ids) do

@@ -2,14 +2,10 @@
 -- it. Absent until the message is claimed or delayed, unless its record is long.
 --   part[/reason] (+|-)token due deliveries charged nacked lapsed released redriven delay{ name=value}
 -- part: live, dead or expired; +token holds it, -token held it last (so that a repeated call is recognized, I12); due: when
--- it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds; name=value: head
--- (Record.word), rest (Places.put), expires (State.redriven_expiry), untried (State.attempts), passed_on (`pass_on`),
--- uncharged (Judge), again (again.lua), unique (resend.lua), or a field that this version does not have, kept as it is.
--- A field that is missing has its default.
+-- it becomes ready, or when it died; 0: when it was born; delay: of the last redelivery, milliseconds; name=value: the
+-- fields of lua/README.md, or one that this version does not have, kept as it is. A missing field has its default.
 --
--- The state is the one place for the truth: it says where a message is and which token holds it, and one HSET changes
--- it. An index can be wrong in one direction only, by a row too many, which a reader detects. A due time beyond 2^42 ms
--- (the year 2109) reads as not set, so a damaged state cannot put a message at the end of time.
+-- One HSET changes it. An index can be wrong in one direction only, by a row too many, which a reader detects.
 local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$'
 local MORE = ' [%w_]+=%S*'
 -- Matches the line of a message whose lease has lapsed before; captures how often it was charged.
@@ -77,7 +73,7 @@ function State.with(more, name, value)
   return value and more .. ' ' .. name .. '=' .. value or more
 end
 
--- The fields of a state without those of these names.
+-- The same without fields of these names.
 function State.without(more, ...)
   for _, name in ipairs({ ... }) do
     more = State.with(more, name, nil)
@@ -90,8 +86,7 @@ local function untried(state)
   return state.more == '' and 0 or tonumber(state.more:match(' untried=(%d+)') or 0)
 end
 
--- How often a message was attempted: its deliveries, except those that were given back before the holder began. The state
--- counts these in its field untried=N (State.count_untried).
+-- How often a message was attempted: its deliveries, except those that were given back before the holder began.
 function State.attempts(state)
   return math.max(state.deliveries - untried(state), 0)
 end
@@ -101,16 +96,14 @@ function State.count_untried(state)
   state.more = State.with(state.more, 'untried', untried(state) + 1)
 end
 
--- Forgets that a message was passed on, and how often in a row it failed uncharged (Judge): its holder has begun it, or it
--- is buried or moved.
+-- Forgets that a message was passed on, and how often in a row it failed uncharged: it was begun, buried or moved.
 function State.taken_up(state)
   if state.more ~= '' then -- as of few
     state.more = State.without(state.more, 'passed_on', 'uncharged')
   end
 end
 
--- When a redriven message expires; nil: never. The field `expires` of its state holds it, since a death ends the time to
--- live in the record.
+-- When a message expires that is redriven now; nil: never.
 --   ttl: milliseconds; 0: none; -1: it keeps the one that it was sent with, or that another redrive gave it since
 function State.redriven_expiry(q, ttl, head, state)
   if ttl < 0 then

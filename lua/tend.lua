@@ -5,9 +5,8 @@
 local KEPT = 600000 -- milliseconds for which the position is kept
 
 -- Whether a message keeps the seat that it holds; one that is still blocked in the lane of its key becomes ready. The seat
--- of a call whose message was cancelled stays as long as the lease (Cancel). If keys have a rate, a blocked message gives
--- its seat back; and a leased one whose claim was cut off takes its slot now. What counts against `max_in_flight` is left
--- to claims.
+-- of a call whose message was cancelled stays as long as the lease. If keys have a rate, a blocked message gives its seat
+-- back; and a leased one whose claim was cut off takes its slot now.
 --   own: the score of the seat
 local function seat_is_due(q, id, own)
   if own == Lanes.IN_FLIGHT then
@@ -112,9 +111,8 @@ local function tend_seats(q, position)
 end
 
 -- Repairs what a call that was cut off left behind in lanes: admits blocked messages beside a free seat, makes blocked
--- messages with a seat ready, and takes seats away from messages that are gone, or should hold none. Reads some
--- lanes and some seats per call, and the next call continues there: however many lanes are held, each has its turn. Closed
--- lanes have gates of their own (Gates.handle_due); if none is left, the settings are cleared.
+-- messages with a seat ready, and takes seats away from messages that are gone, or should hold none. Reads some lanes and
+-- some seats per call, and the next call continues there. If no closed lane is left, the settings are cleared.
 function Tend.tend(q)
   local front = Values.digits(Lanes.BLOCKED - 1)
   local after, position = (redis.call('GET', q.tended) or ''):match('^%d+ (%d+) (.*)$')

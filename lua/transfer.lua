@@ -1,7 +1,7 @@
 -- A waiting message moves to another queue of the same hash tag, `there`, or is copied.
 
 -- A dead letter, or an expired message, is returned, as by a redrive; a copy has the time to live that is in force. Returns
--- its record.
+-- the record.
 local function prepare(q, state, head, record, is_over, how)
   State.taken_up(state) -- the other queue has other consumers
   if is_over then
@@ -39,9 +39,9 @@ local function is_same(there, id, known, record, story, state)
   return known == record and (redis.call('HGET', there.history, id) or ''):sub(1, #began) == began
 end
 
--- Moves a message, or copies it: the same id, the history continued. An id that the other queue already has is left as it
--- is in both, and so is a message for which an operator's move finds no room (Length); it then returns false. If the call
--- is cut off, the message may be in both queues; a repetition completes the move.
+-- Moves a message, or copies it: the same id, the history continued. Returns false and leaves it as it is if the other
+-- queue has the id, or has no room. If the call is cut off, the message may be in both queues; a repetition completes the
+-- move.
 --   index: where it waits, and `member` its row there; by: the operator; cause: cells of a cause
 --   how.copies: copy it; how.asks: whether there is room; how.expires: when it expires if it was dead; nil: never;
 --   how.record: as in Redrive.bring_back

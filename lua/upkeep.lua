@@ -1,11 +1,8 @@
 -- What becomes due without a caller: lapsed leases, scheduled messages, times to live, and the end of retention.
 local STAYS = -1
 
--- Sweeps a message of a lapsed claim: if the claim still held it, it is redelivered by the policy, charged (I15). In a
--- worker's claim a message's first lapse is not charged, since another message may have killed the worker, and in a batch
--- none is, since its driver was down: it is ready immediately, at its old position. A batch's lapse does not make it a
--- suspect, either (Choose.rows). Returns how many messages the claim no longer holds (1 or 0); nil if the message is left
--- alone, since only a later version can judge it.
+-- Sweeps a message of a lapsed claim: if the claim still held it, it is judged (I15), or forgiven (judge.lua). Returns how
+-- many messages the claim no longer holds (1 or 0); nil if it is left alone, since only a later version can judge it.
 local function sweep_message(q, id, token, consumer, kind)
   local text = redis.call('HGET', q.states, id)
   local held = State.holds(token, text)
@@ -44,11 +41,10 @@ local function sweep_message(q, id, token, consumer, kind)
   return fewer
 end
 
--- Sweeps a lapsed claim, message by message (`sweep_message`). One larger than the limit takes several calls: a swept
--- message leaves its line of the list empty (Leases.ids_of), and the lease stays until the last call. Messages that only a
--- later version can judge stay on the list. They count up to the limit, too: the claim then records the line where the next
--- sweep continues, and once the end of the list is reached, its lease is extended. Returns how many messages were swept and
--- how many were left alone, at most `most` and `most_left`.
+-- Sweeps a lapsed claim. One larger than the limit takes several calls: a swept message leaves its line of the list empty,
+-- and the lease stays until the last call. Messages that only a later version can judge stay on the list: the claim then
+-- records the line where the next sweep continues, and at the end of the list its lease is extended. Returns how many
+-- messages were swept and how many were left alone, at most `most` and `most_left`.
 local function sweep_claim(q, token, most, most_left)
   local maker, list = (redis.call('HGET', q.claims, token) or ''):match('^([^\n]*)\n?(.*)$')
   local consumer, kind, noted, more = maker:match('^([^\t]*)\t?([^\t]*)\t?(%d*)(.*)$')
@@ -116,8 +112,8 @@ local function blocked_at(q, row, leaves, full)
   return not may and waits_at
 end
 
--- Moves due messages from `scheduled` to `ready`. Only the index changes; the state stays the same. With a rule for keys, a
--- message with a key needs a seat of its lane; otherwise it is blocked there.
+-- Moves due messages from `scheduled` to `ready`; their states stay the same. With a rule for keys, one with a key needs a
+-- seat of its lane; otherwise it is blocked there. Returns how many rows it moved.
 --   limit: of rows; nil: the call gives seats, and moves at most 100; more are due only if nothing claims (Verbs.claim)
 --   leaving: ids whose seats the call gives back, and whose rows it is about to remove: they stay; nil: none
 function Upkeep.promote_due(q, limit, leaving)
@@ -152,8 +148,7 @@ function Upkeep.promote_due(q, limit, leaving)
   return #rows / 2
 end
 
--- Expires messages whose time to live has ended. An index holds the waiting messages that have one (I7). Returns how many
--- rows it checked.
+-- Expires waiting messages whose time to live has ended (I7). Returns how many rows it checked.
 function Upkeep.expire_over(q, limit)
   local ids = redis.call('ZRANGEBYSCORE', q.expiring, '-inf', q.now, 'LIMIT', 0, limit)
   for _, id in ipairs(ids) do
@@ -181,8 +176,7 @@ function Upkeep.expire_message(q, id, state, head)
   Places.leave(q, id, q.scheduled, member)
 end
 
--- Takes messages back whose leases have lapsed, and judges them by the policy. Returns how many messages it checked; some
--- of them may have been settled before.
+-- Takes messages back whose leases have lapsed, and judges them by the policy. Returns how many it checked.
 -- drains
 function Verbs.sweep(q, ARGV)
   local limit, seed, default_policy, lapse_error = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]

@@ -4,8 +4,8 @@ local HALF = 10 ^ 8 -- the lower eight digits of a number
 local LONGEST = 2 ^ 42 -- milliseconds between two messages
 local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
--- A whole number as text, for an argument of a command: Redis would print a number with up to 17 digits, which takes longer
--- than most commands. So does %.0f; %d has 32 bits on some servers, so a long number is printed as two.
+-- A whole number as text, for an argument of a command: Redis prints a number with up to 17 digits, which takes longer than
+-- most commands. So does %.0f; %d has 32 bits on some servers, so a long number is printed as two.
 function Values.digits(number)
   if number < HALF then
     return string.format('%d', number)
@@ -14,8 +14,7 @@ function Values.digits(number)
   return string.format('%d%08d', (number - low) / HALF, low)
 end
 
--- How many messages, as an argument of a command. Most calls are about one, and Redis takes half as long to print a number
--- as for the command.
+-- How many messages, as an argument of a command. Most calls are about one.
 function Values.count(number)
   return number == 1 and '1' or Values.digits(number)
 end
