@@ -5,25 +5,19 @@ the contract of each verb with Python is read (`script`): keys and arguments are
 is written twice. A wheel carries the text and the contracts (`carried`); a checkout joins the modules, which
 it has beside the package.
 
-- *Why a library of Redis Functions*: a script defines its functions at each call, and each costs as much as a
-  command: with 0, 20, 60 and 120 functions a script with one GET takes 3.9, 7.6, 17 and 31 µs. A library
-  defines them once, when it is loaded: with up to 416 of them a function with one GET takes 1.9 to 2.0 µs. So
+- *Why a library of Redis Functions*: a script defines its functions at each call: with 0, 20, 60 and 120 of
+  them a script with one GET takes 3.9, 7.6, 17 and 31 µs. A library defines them once, when it is loaded, so
   the Lua is plain functions, in modules by subject. A server without functions runs the same text as a
   script, slower.
-- *The name has the hash of the text.* Two versions share a server, and loading one changes
-  nothing for the other: a call reaches the text that its client was tested with, or none. Under a fixed name
-  each rollout would replace the functions under the programs of the other version, and a program that starts
-  late would put the old ones back.
-- *A verb's contract is read from the text*: its keys and commands are those of the functions that it reaches,
-  so no list is kept. Rights, their trial and the declared keys follow from it.
+- *The name has the hash of the text.* Two versions share a server: a call reaches the text that its client
+  was tested with, or none. Under a fixed name each rollout would replace the functions under the programs of
+  the other version.
+- *A verb's contract is read from the text*: its keys and commands are those of the functions that it reaches.
+  Rights, their trial and the declared keys follow from it.
 - *Nothing that changes outlives a call*, since a library lives as long as the server. luacheck refuses a
-  function that assigns a name of a module, and a test compares all that the functions share after each step
-  of each verb.
+  function that assigns a name of a module, and a test compares all that the functions share.
 
-A send of one message takes 1.02 times the instructions of the scripts before the library, an ack 0.95, a nack
-0.81, a release 0.72 (`python -m tests.benchmarks.instructions --beside 23e92f01`; the goal was 1.0 for each).
-Redis takes 8 to 13 ms to load the library on a busy machine, once for each version and server (the goal was
-5).
+Redis takes 8 to 13 ms to load the library, once for each version and server.
 """
 
 from __future__ import annotations
