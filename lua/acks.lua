@@ -132,8 +132,8 @@ function Acks.remove(q, ids, texts, given, most)
     remember(q, ids, settings[2])
   end
   redis.call('HINCRBY', q.counters, 'acked', Values.count(#ids))
-  if over then
-    Gathers.forget_all(q, over)
+  for _, gather in ipairs(over or {}) do
+    Gathers.forget(q, gather)
   end
   if successes then
     closed = Breaker.count_successes(q, successes)

@@ -11,7 +11,7 @@ local HEAD = 13
 -- Asks for one more run of a leased message.
 --   due, expires: times; nil: at once, never; asked: whether its result was asked for
 function Again.ask(q, id, payload, state, due, expires, asked)
-  if not state.more:find(' again=', 1, true) then -- first: without the word, nothing is found that a cut-off call left
+  if not Again.is_asked(state.more) then -- first: without the word, nothing is found that a cut-off call left
     state.more = Known.linked(state.more) .. ' again=' .. Values.digits(Send.first_birth(q, 1))
     redis.call('HSET', q.states, id, State.format(state))
   end
@@ -20,7 +20,7 @@ function Again.ask(q, id, payload, state, due, expires, asked)
 end
 
 -- Whether one more run was asked for, so that the message stays after an ack.
---   text: its state
+--   text: its state, or the fields of that
 function Again.is_asked(text)
   return text:find(' again=', 1, true) ~= nil
 end
@@ -32,9 +32,7 @@ local function asked_for(q, id)
   if not entry then
     return nil
   end
-  local record = entry:sub(1, 6) .. '\0' -- seven bytes are a birth
-  local due = Record.birth_in(record) / 256
-  local expires = Record.birth_in(entry:sub(7, 12) .. '\0') / 256
+  local due, expires = Values.unpacked(entry:byte(1, 6)), Values.unpacked(entry:byte(7, 12))
   return entry:sub(HEAD + 1), due > 0 and due or nil, expires > 0 and expires or nil, entry:sub(HEAD, HEAD) == '1'
 end
 
@@ -46,7 +44,7 @@ end
 
 -- Gives a held message that was not acked what was asked for: its next attempt is that run. State and head change with it.
 function Again.take_up(q, id, state, head)
-  if not state.more:find(' again=', 1, true) then
+  if not Again.is_asked(state.more) then
     return
   end
   local payload, _, expires, asked = asked_for(q, id)
@@ -64,14 +62,6 @@ function Again.take_up(q, id, state, head)
   state.more = Record.with_head(without_word(state.more), record)
   if state.redriven > 0 then
     state.more = State.with(state.more, 'expires', head.expires)
-  end
-end
-
--- Forgets what was asked for of a message that is removed.
---   more: the fields of its state
-function Again.forget(q, id, more)
-  if more:find(' again=', 1, true) then
-    redis.call('HDEL', q.again, id)
   end
 end
 

@@ -138,7 +138,8 @@ function Breaker.note_strikes(q)
     end
     if tally.opens then
       open(q, dependency, tally.since, tally.opens, tally.error)
-      Signs.forget(q, tally.name)
+      redis.call('HDEL', q.runs, tally.name)
+      redis.call('HDEL', q.strikes, tally.name)
     elseif lane and lane.open then
       lane.error = tally.error
       Lanes.write(q, dependency, lane)

@@ -20,18 +20,17 @@ end
 -- Returns how many messages it read, their records and their histories.
 local function read_contents(q, ids, texts, record, story)
   local records, stories = {}, {}
-  local kept, spent, found = #ids, 0, {}
+  local kept, spent = #ids, 0
   if record == 'head' then
     read_heads(q, ids, texts, records)
   elseif record == 'whole' then
     kept = 0
     while kept < #ids and spent <= Bounds.BYTES do
-      local first = kept + 1
-      found, kept = Record.read_records(q, found, ids, texts, first, Bounds.BYTES - spent)
-      for n = first, kept do
-        records[n] = found[n]
-        spent = spent + #(found[n] or '')
+      local found, last = Record.read_records(q, ids, texts, kept + 1, Bounds.BYTES - spent)
+      for n, one in ipairs(found) do
+        records[kept + n], spent = one, spent + #(one or '')
       end
+      kept = last
     end
   end
   if story ~= 'yes' then
@@ -66,12 +65,6 @@ local function is_in(q, place, id, text)
   return state.mark == '-' and redis.call('ZSCORE', Places.index(q, place), Order.member_of(id, head, state.due))
 end
 
--- The record of a message, or its head.
-local function record_of(q, id, text, record)
-  local found = record == 'head' and Record.bytes(text) or redis.call('HGET', q.messages, id)
-  return record == 'whole' and found or found:sub(1, 14), #found
-end
-
 -- Reads messages by their ids, if they are in the place. Returns lists of the ids, the records, the states, the histories
 -- and the deadlines of the leases (empty: not leased); what is not requested is an empty list. Then the number of ids that
 -- it read: it stops after about half a megabyte.
@@ -80,29 +73,22 @@ function Verbs.browse(q, ARGV)
   local place = ARGV[1] -- ready, scheduled, leased, dead, expired; empty: any
   local record, state, story = ARGV[2], ARGV[3], ARGV[4] -- what to return: whole, head or no; yes or no; yes or no
   -- items from ARGV[5]: id
-  local ids, records, texts, stories, deadlines, looked, spent = {}, {}, {}, {}, {}, 0, 0
+  local ids, texts, deadlines, looked = {}, {}, {}, {} -- looked: how many ids were read with each
   for i = 5, #ARGV do
-    if spent > Bounds.BYTES then
-      break
-    end
-    local id = ARGV[i]
+    local id, n = ARGV[i], #ids + 1
     local text = redis.call('HGET', q.states, id) or ''
-    looked = looked + 1
     if is_in(q, place, id, text) then
-      local n, token, bytes = #ids + 1, text:match(' %+(%S+) '), 0
-      ids[n], deadlines[n] = id, token and redis.call('ZSCORE', q.leases, token) or ''
-      if record ~= 'no' then
-        records[n], bytes = record_of(q, id, text, record)
-      end
-      texts[n] = state == 'yes' and text or nil
-      if story == 'yes' then
-        stories[n] = redis.call('HGET', q.history, id) or ''
-        bytes = bytes + #stories[n]
-      end
-      spent = spent + bytes
+      local token = text:match(' %+(%S+) ')
+      deadlines[n] = token and redis.call('ZSCORE', q.leases, token) or ''
+      ids[n], texts[n], looked[n] = id, text, i - 4
     end
   end
-  return { ids, records, texts, stories, deadlines, looked }
+  local kept, records, stories = read_contents(q, ids, texts, record, story)
+  local all = kept < #ids and looked[kept] or #ARGV - 4
+  for n = #ids, kept + 1, -1 do
+    ids[n], texts[n], deadlines[n] = nil, nil, nil
+  end
+  return { ids, record == 'no' and {} or records, state == 'yes' and texts or {}, stories, deadlines, all }
 end
 
 -- Whether a row was left behind by a call that was cut off. Only rows that their states contradict are checked.
@@ -198,17 +184,17 @@ end
 -- none); then the counters, name by name.
 -- reads
 function Verbs.stats(q)
-  local waiting = { redis.call('ZCARD', q.ready), redis.call('ZCARD', q.scheduled) }
-  local over = { redis.call('ZCARD', q.dead), redis.call('ZCARD', q.expired) }
   local orphans = Reindex.count_orphans(q)
-  local leased = redis.call('HLEN', q.messages) - waiting[1] - waiting[2] - over[1] - over[2] - orphans
-  local reply = { q.now, waiting[1], waiting[2], leased, over[1], over[2] }
+  local reply = {
+    q.now, redis.call('ZCARD', q.ready), redis.call('ZCARD', q.scheduled), Places.count_outside(q) - orphans,
+    redis.call('ZCARD', q.dead), redis.call('ZCARD', q.expired),
+  }
   reply[7], reply[8], reply[9] = first_score(q.ready), first_score(q.scheduled), first_score(q.leases)
   local pause = redis.call('HMGET', q.settings, 'paused', 'paused_until')
   reply[10] = pause[1] == '1' and (tonumber(pause[2] or nil) or math.huge) > q.now and 1 or 0
   reply[11] = orphans
   reply[12] = redis.call('ZCOUNT', q.scheduled, Lanes.BLOCKED, '+inf')
-  if reply[12] == waiting[2] then
+  if reply[12] == reply[3] then
     reply[8] = '' -- nothing falls due
   end
   local gathers = redis.call(

@@ -83,10 +83,9 @@ local function cancellable(q, id, meant)
     local birth = Results.acked_before(q, id, meant, head and head.birth)
     return birth and Reply.ACKED or Reply.UNKNOWN, birth or meant, nil
   end
-  local is_held = state.part == 'live' and state.mark == '+'
   if state.part ~= 'live' then
     return state.part, head.birth, nil
-  elseif is_held and (redis.call('HGET', q.claims, state.token) or ''):find('^[^\n]*\tbatch') then
+  elseif state.mark == '+' and (redis.call('HGET', q.claims, state.token) or ''):find('^[^\n]*\tbatch') then
     return Reply.BATCH, head.birth, nil
   end
   return state, head.birth, head
@@ -96,7 +95,9 @@ end
 --   consumer: the one that holds it, as JSON; nil: it waits
 function Cancel.remove(q, id, state, head, consumer)
   Gathers.note_end(q, id, state.more, 'cancelled')
-  Again.forget(q, id, state.more)
+  if Again.is_asked(state.more) then
+    redis.call('HDEL', q.again, id)
+  end
   Places.drop(q, { id })
   if not consumer then
     local row = Order.member_of(id, head, state.due)

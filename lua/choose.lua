@@ -9,7 +9,6 @@
 -- A dead letter that failed rests. The end of the rest is a field of its state, and its row in `dead` stays where it is: so
 -- redrives, purges, lists and retention have nothing to do with rests, and claims look past resting letters.
 local PAGE = 100 -- rows that it reads at once, when it skips some
-local LONG_LIST = 250 -- ids whose records are read at once
 
 -- Keeps, of a page of rows, those that `may(text)`, up to `most`. Returns whether these are enough, or no more follow.
 local function look_at(q, c, from, upto, most, may)
@@ -67,8 +66,7 @@ local function skip_resting(q, c, most)
 end
 
 -- The first rows of the index, as many as the claim may lease, without suspects and those that rest. `c.more`: whether
--- others follow; `c.marked`: whether it met such messages, and `c.only_suspects`: no other ones; `c.long`: whether the
--- records are read some at a time.
+-- others follow; `c.marked`: whether it met such messages, and `c.only_suspects`: no other ones.
 function Choose.rows(q, c)
   local most, ids = c.capacity, { nil } -- with room for one id
   local rows = most > 0 and redis.call('ZRANGE', c.index, '0', most) or {} -- and one more, if it exists
@@ -80,12 +78,9 @@ function Choose.rows(q, c)
   end
   local texts = #ids > 0 and redis.call('HMGET', q.states, unpack(ids)) or {}
   local mark = c.part ~= 'live' and ' rest=' or c.suspects ~= 'all' and State.LAPSED_BEFORE
-  local marked, long = false, #ids > LONG_LIST
-  for n = 1, #texts do
-    local text = texts[n]
-    if text then
-      marked, long = marked or mark and text:find(mark), long or text:find(' head=', 1, true)
-    end
+  local marked = false
+  for n = 1, mark and #texts or 0 do
+    marked = marked or texts[n] and texts[n]:find(mark)
   end
   c.rows, c.ids, c.texts = rows, ids, texts
   if marked then
@@ -94,7 +89,6 @@ function Choose.rows(q, c)
     skip(q, c, most)
     c.only_suspects = #c.rows == 0
   end
-  c.long = long or marked or nil
 end
 
 -- Keeps the rows of messages without a key, or with a seat (Narrow.with_seats). Returns whether these are all.

@@ -159,12 +159,6 @@ local function wake_next(q, c, patience, alarmed)
   end
 end
 
--- The reply, which also tells that shares of gathers must be carried.
-local function told_of_shares(c)
-  c.reply[2] = Reply.GATHERED .. ' ' .. c.reply[2]
-  return c.reply
-end
-
 -- Hands out up to `count` messages under one lease, whose id is the token: the same token again gives the same deliveries
 -- and claims nothing new (I12). First it does the steps of maintenance that are due (I15), so a claiming client is enough.
 -- The delivery count is written here, before a consumer sees the message (I3). Returns now, wait, then id, record, state
@@ -176,8 +170,7 @@ function Verbs.claim(q, ARGV)
   local token, count, lease, part, consumer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
   local patience, alarmed = tonumber(ARGV[6]), ARGV[7] -- alarmed: 1 if the client holds the alarm
   local suspects, answer = ARGV[8], ARGV[9] -- all; of a worker: alone or none (Choose.rows); answer: rows or count
-  local thorough = ARGV[10] -- 1: until all lapsed leases are swept, it hands out nothing and replies 0
-  local opening = ARGV[11] -- see Queue.is_open
+  local thorough, opening = ARGV[10], ARGV[11] -- thorough: 1: it hands out nothing until all lapsed leases are swept
   local seed, default_policy, lapse_error = ARGV[12], ARGV[13], ARGV[14]
   q.seed, q.default_policy, q.lapse_error = seed, default_policy, lapse_error
   q.now = Clock.read() -- sooner than it is first asked for, which would take longer
@@ -208,5 +201,8 @@ function Verbs.claim(q, ARGV)
   if #c.chosen == 0 and c.capacity > 0 and (behind or #c.rows > 0 and part ~= 'live' and thorough == '1') then
     c.reply[2] = 0
   end
-  return c.gathering and told_of_shares(c) or c.reply
+  if c.gathering then
+    c.reply[2] = Reply.GATHERED .. ' ' .. c.reply[2]
+  end
+  return c.reply
 end

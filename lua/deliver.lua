@@ -109,19 +109,17 @@ end
 -- Leases messages of the rows, and adds them to the reply. `c.chosen` are their ids; `c.all_taken`: no row is left.
 function Deliver.lease(q, c)
   local ids, texts, rows, reply, chosen = c.ids, c.texts, c.rows, c.reply, { nil } -- with room for one message
-  local seen, lines, taken, mortal, records, read = {}, { nil, nil }, { nil }, nil, nil, 0
+  local seen, lines, taken, mortal, records, before, read = {}, { nil, nil }, { nil }, nil, nil, 0, 0
   local size, ends, most, bytes = 0, #reply, Bounds.BYTES, 0 -- the lengths of chosen and reply: # would search for them
   local fresh = fresh_line(c.token, NOT_DELAYED)
   for n = 1, #ids do
     if bytes > most then -- the rest stays
       break
-    elseif n > read and not c.long then
-      records, read = redis.call('HMGET', q.messages, unpack(ids)), #ids
     elseif n > read then
-      records, read = Record.read_records(q, records or {}, ids, texts, n, most - bytes)
+      before, records, read = read, Record.read_records(q, ids, texts, n, most - bytes)
     end
-    local id, text = ids[n], texts[n]
-    local record = not seen[id] and records[n] -- a message whose send was cut off and repeated has two rows
+    local id, text, found = ids[n], texts[n], records[n - before]
+    local record = not seen[id] and found -- a message whose send was cut off and repeated has two rows
     local line = record and fresh
     if record and (text or (record:byte(8) or 0) % 32 > 9) then -- or its flags hold more than a priority
       mortal = mortal or {}
@@ -129,7 +127,7 @@ function Deliver.lease(q, c)
     end
     if line ~= LATER then -- otherwise the row stays
       taken[#taken + 1] = rows[n]
-      if not records[n] then -- left behind by a send or a purge that was cut off
+      if not found then -- left behind by a send or a purge that was cut off
         Places.drop(q, { id })
       elseif line then
         local story = text and redis.call('HGET', q.history, id) or ''

@@ -36,16 +36,6 @@ function Gathering.takes(q, id)
   return number and not closed and waiting(q, id) and number or nil
 end
 
--- Closes the share of a queue. Returns whether all of its children have ended.
-function Gathering.close(q, gather)
-  local number = Gathers.number_of(q, gather)
-  if not number then
-    return false
-  end
-  redis.call('ZADD', q.gathers, number + Gathers.CLOSED, gather)
-  return Gathers.settle(q, gather, number)
-end
-
 -- Adds the rows of a new gather, first: when `then` is not there, they are removed at the next look.
 local function begin(q, id, within)
   if redis.call('HEXISTS', q.messages, id) == 0 then -- otherwise the reply says that the id is known
@@ -68,12 +58,12 @@ function Verbs.open_gather(q, ARGV)
     return Reply.DELETED
   end
   begin(q, ARGV[4], within)
-  local reply, is_wrong = Send.add(q, ARGV, 4, #ARGV, within, 0, opening, true, nil, Gathers.THEN)
+  local reply, refusal = Send.add(q, ARGV, 4, #ARGV, within, 0, opening, true, nil, Gathers.THEN)
   if redis.call('HEXISTS', q.messages, ARGV[4]) == 0 then -- nothing was sent: its id is known by an earlier message
     Gathers.forget(q, Gathers.own(ARGV[4]))
   end
   if not reply then
-    return is_wrong and Reply.WRONG_LANE or Reply.DELETED
+    return refusal
   end
   Send.note_done(q, number, reply)
   return reply
@@ -83,8 +73,7 @@ end
 local function refused(q, there, gather, ARGV, first)
   local numbers = { Reply.KNOWN }
   for at = first, #ARGV, 2 do
-    local is_known = redis.call('HEXISTS', q.messages, ARGV[at]) == 1
-    if is_known and not Gathers.adopted(q, there, gather, 0, ARGV[at], true) then
+    if not Gathers.adopted(q, there, gather, 0, ARGV[at], true) then
       numbers[#numbers + 1] = (at - first) / 2 + 1
     end
   end
@@ -126,13 +115,13 @@ function Verbs.send_children(q, ARGV, there)
   if not own or refusal then
     return refusal or Reply.OVER
   end
-  if Send.is_past(q, ttl) then
+  if Ttl.is_past(q, ttl) then
     return Reply.PAST
   end
   local share = share_of(q, there, gather, own, id, name)
-  local reply, is_wrong = Send.add(q, ARGV, 8, #ARGV, delay, ttl, opening, true, nil, gather)
+  local reply, refusal_of_all = Send.add(q, ARGV, 8, #ARGV, delay, ttl, opening, true, nil, gather)
   if not reply then
-    return is_wrong and Reply.WRONG_LANE or Reply.DELETED
+    return refusal_of_all
   end
   local rows = {}
   for at = 8, #ARGV, 2 do
@@ -148,15 +137,17 @@ end
 -- drains
 function Verbs.close_gather(q, ARGV, queues)
   local id, to = ARGV[1], ARGV[2] -- id: of `then`; to: its queue
-  local gather, ended = Gathers.own(id), {}
+  local gather, own, ended = Gathers.named(id) .. '/' .. to, Gathers.own(id), {}
   for n, there in ipairs(queues) do
-    if Gathering.close(there, Gathers.named(id) .. '/' .. to) then
-      ended[#ended + 1] = n
+    local number = Gathers.number_of(there, gather)
+    if number then
+      redis.call('ZADD', there.gathers, number + Gathers.CLOSED, gather)
+      ended[#ended + 1] = Gathers.settle(there, gather, number) and n or nil
     end
   end
-  local number = Gathers.number_of(q, gather)
+  local number = Gathers.number_of(q, own)
   if number then
-    redis.call('ZADD', q.gathers, number + Gathers.CLOSED, gather)
+    redis.call('ZADD', q.gathers, number + Gathers.CLOSED, own)
     Gathering.complete(q, id)
   end
   return ended

@@ -114,13 +114,6 @@ function Gathers.forget(q, gather)
   redis.call('ZREM', q.gathers, gather, '+' .. gather, '@' .. gather)
 end
 
--- Removes gathers.
-function Gathers.forget_all(q, gathers)
-  for _, gather in ipairs(gathers) do
-    Gathers.forget(q, gather)
-  end
-end
-
 -- Has all shares and gathers looked at next: their messages go with the queue. Returns whether there are any.
 function Gathers.leave(q)
   local rows = redis.call('ZRANGEBYSCORE', q.gathers, 0, '(' .. Values.digits(Gathers.WAITING))
@@ -247,14 +240,12 @@ end
 
 -- The score of a child; its state gets the gather. nil: it is one of another gather, or only a later version can read it.
 function Gathers.adopted(q, there, gather, number, id, only_look)
-  local text = redis.call('HGET', q.states, id)
-  local head, later = Record.head_of(q, id, text)
+  local state, _, later = State.read(q, id)
   if later then
     return nil
-  elseif not head then
+  elseif not state then
     return Gathers.score_of(number, 'acked', true)
   end
-  local state = State.parse(text, head.birth)
   local other = Gathers.of(state.more)
   if other and other ~= gather and (other == Gathers.THEN or not is_over(q, there, gather, other)) then
     return nil

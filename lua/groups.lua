@@ -47,16 +47,12 @@ end
 function Groups.ungroup(q, state, member)
   local row = Groups.row_of(state, member)
   redis.call('ZREM', q.groups, row)
-  local group = row:sub(1, 12)
-  if not q.cleared_now[group] then
-    q.cleared_now[group] = true
-    redis.call('ZADD', q.cleared, q.now, group)
-    local over = redis.call('ZRANGE', q.cleared, 0, -MOST_GROUPS - 1)
-    if #over > 0 then
-      redis.call('ZREM', q.cleared, unpack(over))
-    end
-    redis.call('PEXPIRE', q.cleared, REMEMBERED)
+  redis.call('ZADD', q.cleared, q.now, row:sub(1, 12))
+  local over = redis.call('ZRANGE', q.cleared, 0, -MOST_GROUPS - 1)
+  if #over > 0 then
+    redis.call('ZREM', q.cleared, unpack(over))
   end
+  redis.call('PEXPIRE', q.cleared, REMEMBERED)
 end
 
 -- Whether a row of `groups` contradicts the state of its message, and was left behind.

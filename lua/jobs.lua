@@ -1,5 +1,5 @@
 -- Jobs: many tasks stage messages in lists, and one call commits all of them, or none.
-local AT_ONCE = 1000 -- members in one ZADD
+local AT_ONCE = 2000 -- scores and members in one ZADD
 
 -- The commit point of a job: from here on all messages of its lists are part of the queue, or none is. They are moved there
 -- afterwards (`move_staged`). `job` remembers which batch was committed last (0 for a job that is not a stream) and by
@@ -18,19 +18,16 @@ function Verbs.commit_job(q, ARGV, queues)
     if not Queue.is_open(q, opening) then
       return Reply.DELETED
     end
-    local chunks = {}
+    local entries = {}
     for n, there in ipairs(queues) do -- lists
       if redis.call('LLEN', there.staged) ~= tonumber(ARGV[5 + 2 * n]) then
         return Reply.INCOMPLETE
       end
-      if n % AT_ONCE == 1 then
-        chunks[#chunks + 1] = {}
-      end
-      local entries = chunks[#chunks]
-      entries[#entries + 1], entries[#entries + 2] = q.now + grace, ARGV[4 + 2 * n]
+      entries[2 * n - 1], entries[2 * n] = q.now + grace, ARGV[4 + 2 * n]
     end
-    for _, entries in ipairs(chunks) do
-      redis.call('ZADD', q.committed, unpack(entries)) -- the commit takes effect
+    for at = 1, #entries, AT_ONCE do
+      local stop = math.min(at + AT_ONCE - 1, #entries)
+      redis.call('ZADD', q.committed, unpack(entries, at, stop)) -- the commit takes effect
     end
     redis.call('SET', q.job, Values.digits(batch) .. ' ' .. call, 'PX', remembered)
   end
@@ -46,9 +43,6 @@ local function first_items(q, most, longest)
   while #items == wanted and wanted < most and bytes <= Bounds.BYTES do -- Redis does not report the sizes of a list's items
     wanted = math.min(wanted + 2 * math.max(1, math.floor((Bounds.BYTES - bytes) / longest)), most)
     local found, before = redis.call('LRANGE', q.staged, #items, wanted - 1), #items
-    if wanted == most and before == 0 then -- one read is enough
-      return found
-    end
     for n, item in ipairs(found) do
       items[before + n], bytes = item, bytes + #item
     end

@@ -51,9 +51,7 @@ function Judge.bury(q, id, state, head, part, reason, detail)
   if ends_as == 'dead' and head.transient and strategy.transient == 'discard' then
     ends_as = 'discard'
   end
-  if state.more ~= '' then
-    Gathers.note_end(q, id, state.more, ends_as == 'discard' and 'discarded' or ends_as)
-  end
+  Gathers.note_end(q, id, state.more, ends_as == 'discard' and 'discarded' or ends_as)
   redis.call('HINCRBY', q.counters, reason, 1)
   state.reason = reason
   State.taken_up(state)

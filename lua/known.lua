@@ -72,8 +72,8 @@ end
 -- Adds to the reply of a send, and returns it, the items that it found known, each with the word for where its message is:
 -- READY, SCHEDULED, LEASED, DEAD, EXPIRED, ACKED or LATER; then '/' and its birth, 0: unknown; then '/key' if the message
 -- has another key than the item. Those that dead letters block are counted.
---   items: id, payload, … from `first` on; existing: as in Send.add; false: an earlier item of this call has the id, and is
---   written
+--   items: id, payload, … from `first` on; existing: as in Send.existing; false: an earlier item of this call has the id,
+--   and is written
 function Known.add(q, reply, known, items, first, existing)
   local blocked = 0
   for at, n in ipairs(known) do

@@ -22,10 +22,10 @@ function Length.room(q, limit)
   end
 end
 
--- How many messages a queue has that has no room for so many more; otherwise nil.
+-- The refusal of so many more messages: FULL and how many the queue has; nil: it has room.
 function Length.over(q, limit, more)
   local room, count = Length.room(q, limit)
-  return room and more > 0 and more > room and count or nil
+  return room and more > 0 and more > room and { Reply.FULL, count } or nil
 end
 
 -- Sends as many items of an outbox's call, from `first` on, as there is room for. Returns how many messages there are then.
@@ -49,14 +49,16 @@ function Verbs.send_limited(q, ARGV)
   local done, noted = Register.done_before(q, number)
   if done then
     return Send.reply_before(noted)
-  elseif Send.is_past(q, ttl) and not stays then
+  elseif Ttl.is_past(q, ttl) and not stays then
     return Reply.PAST
   end
   local first = stays and Register.first_left(ARGV, noted) or Register.ITEMS
-  local reply, why, count = Send.add(q, ARGV, first, #ARGV, delay, ttl, opening, true, Length.over)
+  local reply, refusal = Send.add(q, ARGV, first, #ARGV, delay, ttl, opening, true, Length.over)
   if not reply then
-    count = count and stays and send_part(q, ARGV, first, delay, ttl, opening) or count
-    return count and { why, count } or why or Reply.DELETED
+    if stays and type(refusal) == 'table' then -- it is full
+      refusal[2] = send_part(q, ARGV, first, delay, ttl, opening)
+    end
+    return refusal
   end
   Send.note_done(q, number, reply, stays)
   return Register.numbered(reply, first)

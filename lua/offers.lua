@@ -21,12 +21,13 @@ local function redrive_offered(q, there, job, r, ids, offered)
     if expires and expires <= q.now then
       late = late + 1
       return false
-    elseif r.to == '' then
-      Redrive.bring_back(q, id, state, head, source, row, r.by, r.cause, job, expires, record)
+    end
+    local how = { by = r.by, cause = r.cause, job = job, expires = expires, record = record }
+    if r.to == '' then
+      Redrive.bring_back(q, id, state, head, source, row, how)
       return true
     end
-    local how = { expires = expires, record = record }
-    local moves = Transfer.hand_over(q, there, id, state, head, source, row, r.by, r.cause, how)
+    local moves = Transfer.hand_over(q, there, id, state, head, source, row, how)
     known[#known + 1] = not moves and id or nil
     return moves
   end)

@@ -11,7 +11,7 @@ function Verbs.redrive(q, ARGV)
   local range = { limit = limit, score = score, member = member, last_score = last_score, last_member = last_member }
   local chosen = Choice.among(q, part, ARGV, 11, range)
   return Choice.act(q, { number = number, act = act, plan = plan }, chosen, function(id, state, head, row, _, at)
-    Redrive.bring_back(q, id, state, head, at, row, by, '')
+    Redrive.bring_back(q, id, state, head, at, row, { by = by, cause = '' })
   end, Queue.wake)
 end
 
@@ -62,9 +62,9 @@ function Verbs.transfer(q, ARGV, there)
   if not Queue.is_open(there, opening) then
     return Choice.done_before(q, call) or Reply.DELETED
   end
-  local chosen, how = Choice.among(q, place, ARGV, 9), { copies = keep == '1', asks = true }
+  local chosen, how = Choice.among(q, place, ARGV, 9), { copies = keep == '1', asks = true, by = by, cause = reason }
   return Choice.act(q, call, chosen, function(id, state, head, row, _, at)
-    return Transfer.hand_over(q, there, id, state, head, at, row, by, reason, how)
+    return Transfer.hand_over(q, there, id, state, head, at, row, how)
   end, function()
     Queue.wake(there)
   end)

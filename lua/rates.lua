@@ -127,21 +127,21 @@ function Rates.admit_due(q, count)
   redis.call('ZREM', q.slots, unpack(names)) -- last: by these the next claim finds what a cut-off call left
 end
 
--- Puts back a message whose delivery does not count: given back, or lapsed for the first time. The slot that it took is
--- free again, but only while it is the newest of the lane: otherwise messages that are given back late would come together.
---   token: of the claim that handed it out; put_back: puts the message where it belongs
-function Rates.token_back(q, lane, token, put_back)
-  if not q.rule.interval then
-    put_back()
-    return
+-- Gives back the slot that a message took whose delivery does not count: given back, or lapsed for the first time; but only
+-- while it is the newest of the lane: otherwise messages that are given back late would come together. Returns the lane, of
+-- which the next message may come once this one is where it belongs; nil: keys have no rate.
+--   token: of the claim that handed it out
+function Rates.slot_back(q, state, head, token)
+  local lane = state.part == 'live' and head.lane
+  if not (lane and q.rule.interval) then
+    return nil
   end
   local name, at = Values.digits(lane), Leases.handed_out(q, token)
   local newest = tonumber(redis.call('ZSCORE', q.slots, name) or nil)
   if at and newest == at + q.rule.interval then
     redis.call('ZREM', q.slots, name)
   end
-  put_back()
-  Seats.admit(q, { lane })
+  return lane
 end
 
 -- For messages that are handed out if lanes take turns, or keys have a rate: gives back their seats, takes their slots.

@@ -38,7 +38,7 @@ local function lane_at(text, at, field)
   if not f or last < at + 3 + WIDTH then
     return nil, nil, last + 1
   end
-  local said = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+  local said = Values.unpacked(a, b, c, d, e, f)
   return redis.sha1hex and Record.lane_of(NAMES[field], text:sub(at + 3 + WIDTH, last)) or said, said, last + 1
 end
 
@@ -82,20 +82,14 @@ function Record.text_in(record, of)
   return ''
 end
 
--- The number in seven bytes (Values.packed), or in the first six of them.
-local function number_in(a, b, c, d, e, f, g)
-  local number = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
-  return g and number * 256 + g or number
-end
-
 -- The birth with which a record begins.
 function Record.birth_in(record)
-  return number_in(record:byte(1, 7))
+  return Values.unpacked(record:byte(1, 7))
 end
 
 -- When a message whose flags have an expiry expires; 0: its record is damaged.
 function Record.expiry_in(record)
-  return #record < 14 and 0 or number_in(record:byte(9, 14))
+  return #record < 14 and 0 or Values.unpacked(record:byte(9, 14))
 end
 
 -- A head, as all functions have it.
@@ -115,9 +109,8 @@ function Record.read(record)
   if not flags or has_expiry and #record < 14 then
     return { birth = 0, priority = 4 }
   end
-  local lane, needs = lanes_of(record)
-  local birth, expires = number_in(record:byte(1, 7)), has_expiry and Record.expiry_in(record) or nil
-  return as_head(birth, flags, expires, lane, needs)
+  local expires = has_expiry and Record.expiry_in(record) or nil
+  return as_head(Record.birth_in(record), flags, expires, lanes_of(record))
 end
 
 -- Whether a later version wrote a message in a form of its own: its state line begins with the version that reads it,
@@ -127,8 +120,7 @@ function Record.is_later(record, text)
   return text and text:find(MARK) ~= nil or record:byte(8) == LATER and record:find(MARK, 9) ~= nil
 end
 
--- The field in the state of a message whose record is long: the head of the record, and its length. So no call need
--- read the body, since Redis reads a field of a hash as a whole. Empty for a short record.
+-- The field in the state of a message whose record is long: the head of the record, and its length. Empty for a short one.
 --    head=birth/flags/expiry/length[ lanes=KEY/DEPENDENCY]
 -- expiry 0: none; lanes: as Record.lanes_in has them, "-" for none. Version 0.1.0 wrote ` lane=N needs=N`, the numbers of
 -- its own hash: then the record is read.
@@ -145,20 +137,16 @@ function Record.word(record)
   return string.format(' head=%.0f/%d/%.0f/%d', head.birth, record:byte(8), head.expires or 0, #record) .. lanes
 end
 
--- Whether the state of a message has the lanes of its long record (Record.word), or there are none.
-local function states_lanes(text)
-  return not (text:find(' lane=%d') or text:find(' needs=%d'))
-end
-
--- The birth, the flags, the expiry (0: none) and the lanes (nil: none, or see states_lanes) of a long record, from the
--- state of its message (Record.word); nil if the state does not have them.
+-- The birth, the flags, the expiry and the lanes (nil: none) of a long record, from the state of its message (Record.word);
+-- nil if the state does not have them all.
 local function stated_head(text)
   local at = text and text:find(' head=')
-  if at then
-    local birth, flags, expires = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
-    if birth and #birth <= 16 and #expires <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
+  if at and not (text:find(' lane=%d') or text:find(' needs=%d')) then
+    local birth, flags, ends = text:match('^ head=(%d+)/(%d+)/(%d+)/%d+', at)
+    if birth and #birth <= 16 and #ends <= 14 and tonumber(flags) <= 255 then -- otherwise another program wrote that
       local lane, needs = text:match(' lanes=([%d-]+)/([%d-]+)')
-      return tonumber(birth), tonumber(flags), tonumber(expires), tonumber(lane or nil), tonumber(needs or nil)
+      local expires = tonumber(ends) > 0 and tonumber(ends) or nil
+      return tonumber(birth), tonumber(flags), expires, tonumber(lane or nil), tonumber(needs or nil)
     end
   end
 end
@@ -167,18 +155,11 @@ end
 -- has it (Record.word), and that counts: if a change of priority was cut off, the record may have the old one.
 function Record.head_in(record, text)
   local birth, flags, expires, lane, needs = stated_head(text)
-  if birth then
-    if not states_lanes(text) then
-      lane, needs = lanes_of(record)
-    end
-    return as_head(birth, flags, expires > 0 and expires or nil, lane, needs)
-  end
-  return Record.read(record)
+  return birth and as_head(birth, flags, expires, lane, needs) or Record.read(record)
 end
 
--- The head of a message whose state is `text` (Record.head_in). A long record is not read: the state has its head
--- (Record.word), unless an earlier version sent the message. Returns nil if the message does not exist; nil and true if it
--- is of a later form.
+-- The head of a message whose state is `text` (Record.head_in). A long record is not read, unless an earlier version sent
+-- the message. Returns nil if the message does not exist; nil and true if it is of a later form.
 function Record.head_of(q, id, text)
   local birth, flags, expires, lane, needs = stated_head(text)
   if birth then
@@ -186,10 +167,8 @@ function Record.head_of(q, id, text)
       return nil, false
     elseif Record.is_later('', text) then
       return nil, true
-    elseif not states_lanes(text) then
-      lane, needs = lanes_of(redis.call('HGET', q.messages, id))
     end
-    return as_head(birth, flags, expires > 0 and expires or nil, lane, needs), false
+    return as_head(birth, flags, expires, lane, needs), false
   end
   local record = redis.call('HGET', q.messages, id)
   if not record then
@@ -228,7 +207,7 @@ function Record.bytes(text)
   if not birth then
     return nil
   end
-  return Values.packed(birth, 7) .. string.char(flags) .. Values.packed(expires, 6)
+  return Values.packed(birth, 7) .. string.char(flags) .. Values.packed(expires or 0, 6)
 end
 
 -- The fields of a state (State) with the head of this record.
@@ -257,36 +236,22 @@ end
 
 -- The lane of the dependency of a message that is not of a later form; nil: none, or it is gone. Acks need no more.
 function Record.needs_of(q, id, text)
-  if text:find(' head=', 1, true) and states_lanes(text) then
-    return tonumber(text:match(' lanes=%S+/(%d+)') or nil)
+  local birth, _, _, _, needs = stated_head(text)
+  if not birth then
+    _, needs = lanes_of(redis.call('HGET', q.messages, id) or '')
   end
-  local record = redis.call('HGET', q.messages, id)
-  local _, needs = lanes_of(record or '')
   return needs
 end
 
--- Reads the records of ids[first] and those after it into `records`: a page of them, and of long ones `most` bytes and the
--- record that exceeds them. Their lengths are in the states (Record.word). Returns the records, and the position of the
--- last.
-function Record.read_records(q, records, ids, texts, first, most)
-  local long = first > 1 or #ids > PAGE
-  for n = 1, #ids do
-    long = long or texts[n] and texts[n]:find(' head=')
-  end
-  if not long then
-    return redis.call('HMGET', q.messages, unpack(ids)), #ids
-  end
-  local page, bytes, last = {}, 0, first - 1
+-- Reads the records of ids[first] and those after it: a page of them, and of long ones `most` bytes and the record that
+-- exceeds them. Their lengths are in the states (Record.word). Returns the records, and the position of the last.
+function Record.read_records(q, ids, texts, first, most)
+  local bytes, last = 0, first - 1
   local stop = math.min(#ids, last + PAGE)
   while last < stop and bytes <= most do
     last = last + 1
-    page[last - first + 1] = ids[last]
-    if texts[last] then
-      bytes = bytes + (tonumber(texts[last]:match(' head=%S+/(%d+)')) or 0)
-    end
+    local at = texts[last] and texts[last]:find(' head=', 1, true)
+    bytes = bytes + (at and tonumber(texts[last]:match('^ head=%S+/(%d+)', at)) or 0)
   end
-  for at, record in ipairs(redis.call('HMGET', q.messages, unpack(page))) do
-    records[first - 1 + at] = record
-  end
-  return records, last
+  return redis.call('HMGET', q.messages, unpack(ids, first, last)), last
 end

@@ -206,33 +206,34 @@ function Redrive.returned_since(r, state)
 end
 
 -- Returns a dead letter or an expired message to its queue: due now, a fresh budget, the history kept.
---   row: its row in the index `source`; by: the operator; cause: cells of a cause
---   job: the redrive that does it; nil: none. A field of the state names it until the message dies again, with the
+--   row: its row in the index `source`; how.by: the operator; how.cause: cells of a cause
+--   how.job: the redrive that does it; nil: none. A field of the state names it until the message dies again, with the
 --   values that an undo needs:
 --     redrive=job/reason/death/charged/delay/deliveries[/expiry]
---   expires: when it expires; nil: never. record: replaces its own; nil: it stays as it was. due: a time; nil: now
-function Redrive.bring_back(q, id, state, head, source, row, by, cause, job, expires, record, due)
+--   how.expires: nil: never; how.record: replaces its own; nil: it stays as it was; how.due: a time; nil: now
+function Redrive.bring_back(q, id, state, head, source, row, how)
+  local record = how.record
   History.remember_expiry(q, id, state)
-  History.remember(q, id, 'redriven', State.attempts(state), 0, by, cause) -- the first write that a full server refuses
+  History.remember(q, id, 'redriven', State.attempts(state), 0, how.by, how.cause) -- first: a full server refuses it
   if state.part == 'dead' then
     Groups.ungroup(q, state, row)
     state.more = State.without(state.more, 'group')
   end
-  if job then
-    local was = { job, state.reason, state.due, state.charged, state.delay, state.deliveries }
+  if how.job then
+    local was = { how.job, state.reason, state.due, state.charged, state.delay, state.deliveries }
     was[#was + 1] = state.more:match(' expires=(%d+)')
     state.more = State.with(state.more, 'redrive', table.concat(was, '/'))
   end
-  state.more = State.with(State.without(state.more, 'returned', 'struck'), 'expires', expires)
+  state.more = State.with(State.without(state.more, 'returned', 'struck'), 'expires', how.expires)
   if record then
     record = Record.with_priority(record, head.priority)
     state.more = Record.with_head(state.more, record)
     redis.call('HSET', q.messages, id, record)
   end
   Gathers.note_end(q, id, state.more, 'redriven') -- it is open again
-  state.part, state.reason, state.due = 'live', '', due or q.now
+  state.part, state.reason, state.due = 'live', '', how.due or q.now
   state.charged, state.delay, state.redriven = 0, 0, state.redriven + 1
-  Places.leave(q, id, source, row, Places.put(q, id, state, head, due and true))
+  Places.leave(q, id, source, row, Places.put(q, id, state, head, how.due and true))
   redis.call('HINCRBY', q.counters, 'redriven', 1)
-  Outcomes.note(q, 'redriven', id, head, state, 0, { consumer = by })
+  Outcomes.note(q, 'redriven', id, head, state, 0, { consumer = how.by })
 end

@@ -72,13 +72,13 @@ function Verbs.start_redrive(q, ARGV)
   local eligible = listed == '' and redis.call('ZCARD', source) or listed
   redis.call('ZADD', q.redriving, q.now + grace, job)
   redis.call('PEXPIRE', q.redrive, Redrive.KEPT)
-  Redrive.write(q, job, { state = 'running', eligible = eligible, gone = gone, leased = leased, latest = latest })
-  Redrive.write(q, job, { next = q.now, acked = 0, died = 0, returned = returned })
+  Redrive.write(q, job, {
+    state = 'running', eligible = eligible, gone = gone, leased = leased, latest = latest, next = q.now,
+    acked = 0, died = 0, returned = returned,
+    last_score = listed == '' and last[2] or nil, last_member = listed == '' and last[1] or nil,
+  })
   if made ~= '' then
     redis.call('PSETEX', q.sender, Register.KEPT, job)
-  end
-  if listed == '' then
-    Redrive.write(q, job, { last_score = last[2], last_member = last[1] })
   end
   redis.call('HSET', q.redrives, job, record) -- from here on it has begun
   Redrive.note(q, job, Redrive.read(q, job), 'started', asked.by, asked.user)
@@ -101,8 +101,9 @@ function Verbs.steer_redrive(q, ARGV)
   end
   if state == 'running' then
     redis.call('ZADD', q.redriving, q.now + grace, job)
-    Redrive.write(q, job, { state = state, why = '', next = q.now, passed = 1 })
-    Redrive.write(q, job, { acked_before = r.acked, died_before = r.died })
+    Redrive.write(q, job, {
+      state = state, why = '', next = q.now, passed = 1, acked_before = r.acked, died_before = r.died,
+    })
     Redrive.note(q, job, r, 'resumed', by, user)
   else
     Redrive.stop(q, job, r, state, state == 'paused' and by or '', by, user)
@@ -125,7 +126,7 @@ local function move_back(q, job, r, chosen)
       late = late + 1
       return false
     end
-    Redrive.bring_back(q, id, state, head, source, row, r.by, r.cause, job, expires)
+    Redrive.bring_back(q, id, state, head, source, row, { by = r.by, cause = r.cause, job = job, expires = expires })
     back[#back + 1] = id
   end)
   return moved, back, late, score, member, leased

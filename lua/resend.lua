@@ -1,9 +1,10 @@
 -- Messages are sent whose ids the queue may know: then the call says what happens to them.
+local BY = '"a send"' -- who redrives, as JSON
 local UNIQUE = '\1' -- precedes, in `acked_ids`, an id that is known until the time of its score; no id has this byte
 
 -- What a call says of known messages, as `of` in these functions:
 --   mode: drop, replace, debounce, redrive or again; delay, max_delay: milliseconds; expires: when they expire; nil: never
---   all_asked: whether the queue keeps the results of all messages; by: who sends, as JSON
+--   all_asked: whether the queue keeps the results of all messages; known_for: as in Verbs.resend
 
 -- Whether a message has the key and the dependency that a payload has.
 local function has_lanes(head, payload)
@@ -89,9 +90,10 @@ local function redrive(q, of, id, payload, part)
     end
     record = Known.replaced(record, payload, of.expires)
     head.priority = Record.read(record).priority
-    local due = of.delay > 0 and Order.due_in(q, of.delay, head) or nil
+    local how = { by = BY, cause = '', expires = of.expires, record = record }
+    how.due = of.delay > 0 and Order.due_in(q, of.delay, head) or nil
     state.more = asking(of, payload, head, state.more)
-    Redrive.bring_back(q, id, state, head, index, row, of.by, '', nil, of.expires, record, due)
+    Redrive.bring_back(q, id, state, head, index, row, how)
   end) == 1
 end
 
@@ -106,13 +108,6 @@ local function is_meant(of, place, state)
   return mode == 'redrive' -- dead or expired
 end
 
--- Asks for one more run of a leased message.
-local function ask(q, of, id, payload, state)
-  local due = of.delay > 0 and q.now + of.delay or nil
-  Again.ask(q, id, payload, state, due, of.expires, asks_result(of, payload))
-  return Reply.AGAIN
-end
-
 -- Does to a known message what the call says of it. Returns what it did, as a word of the reply; nil: nothing.
 local function act(q, of, id, payload, place, state, head)
   if not is_meant(of, place, state) then
@@ -120,7 +115,8 @@ local function act(q, of, id, payload, place, state, head)
   elseif not has_lanes(head, payload) then
     return Reply.OTHER_KEY
   elseif place == Reply.LEASED then
-    return ask(q, of, id, payload, state)
+    Again.ask(q, id, payload, state, of.delay > 0 and q.now + of.delay or nil, of.expires, asks_result(of, payload))
+    return Reply.AGAIN
   elseif state.part ~= 'live' then
     return redrive(q, of, id, payload, state.part) and Reply.REDRIVEN or nil
   end
@@ -184,12 +180,11 @@ local function divided(q, of, ARGV, first)
   return fresh, numbers, known, reply
 end
 
--- Sends the new messages of a call; those of them that Send.add finds known are added to the reply. Returns what Send.add
--- returns if it refuses them; otherwise the reply.
+-- Sends the new messages of a call; those of them that Send.add finds known are added to the reply. Returns a refusal.
 local function send_new(q, of, fresh, numbers, reply, delay, ttl, opening)
-  local sent, why, count = Send.add(q, fresh, 1, #fresh, delay, ttl, opening, true, Length.over)
+  local sent, refusal = Send.add(q, fresh, 1, #fresh, delay, ttl, opening, true, Length.over)
   if not sent then
-    return nil, why, count
+    return refusal
   end
   local is_known = {}
   for at = 2, #sent, 2 do
@@ -202,14 +197,13 @@ local function send_new(q, of, fresh, numbers, reply, delay, ttl, opening)
     end
   end
   reply[1] = sent[1]
-  return reply
 end
 
 -- The terms of messages with this delay and ttl (Send.add): whether the queue keeps the results of all; the delay from
 -- now on; and when they expire, nil: never.
 local function terms(q, delay, ttl)
   local set = redis.call('HMGET', q.settings, 'expiry', 'results')
-  delay, ttl = Send.spans(q, delay, ttl, set[1])
+  delay, ttl = Ttl.spans(q, delay, ttl, set[1])
   return set[2] and set[2]:find('^[1-9]%d*$') and true or false, delay, ttl > 0 and q.now + math.floor(ttl) or nil
 end
 
@@ -228,20 +222,17 @@ function Verbs.resend(q, ARGV)
     return Send.reply_before(noted)
   elseif not Queue.is_open(q, opening) then
     return Reply.DELETED
-  elseif Send.is_past(q, ttl) then
+  elseif Ttl.is_past(q, ttl) then
     return Reply.PAST
   end
   local all_asked, wait, expires = terms(q, delay, ttl)
   local of = {
-    mode = mode, delay = wait, max_delay = max_delay, known_for = known_for, expires = expires,
-    all_asked = all_asked, by = '"a send"',
+    mode = mode, delay = wait, max_delay = max_delay, known_for = known_for, expires = expires, all_asked = all_asked,
   }
   local fresh, numbers, known, reply = divided(q, of, ARGV, 8)
-  if fresh[1] then
-    local sent, why, count = send_new(q, of, fresh, numbers, reply, delay, ttl, opening)
-    if not sent then
-      return count and { why, count } or why or Reply.DELETED
-    end
+  local refusal = fresh[1] and send_new(q, of, fresh, numbers, reply, delay, ttl, opening)
+  if refusal then
+    return refusal
   end
   for _, n in ipairs(known) do
     reply[#reply + 1], reply[#reply + 2] = n, answer(q, of, ARGV[6 + 2 * n], ARGV[7 + 2 * n])

@@ -220,7 +220,7 @@ function Seats.vacate(q, ids)
     end
   end
   if size > 0 then
-    Seats.due_first(q, given)
+    Seats.due_first(q, seen)
     redis.call('ZREM', q.seats, unpack(given))
     Seats.admit(q, lanes, not q.rule.in_turn and not q.rule.interval and room or nil)
   end

@@ -2,40 +2,6 @@
 local EXPIRES, FIELDS, LONG = Record.EXPIRES, Record.FIELDS, Record.LONG
 local ABOVE = 0x40 -- the flag after FIELDS
 local LAST = 2 -- the last field of Record.lanes_in
-local AT_ONCE = 0.5 -- the time to live of a message that has expired: less than a millisecond
-
--- The time to live of a message: the sender's, within the queue's bounds. As in Artemis, a default is for messages without
--- one, and then the bounds do not apply.
---   allowed: "DELAY MIN MAX" in milliseconds, "-" where unset; "never": messages do not expire
-local function allowed_ttl(asked, allowed)
-  if allowed == 'never' then
-    return 0
-  end
-  local default, least, most = allowed:match('^(%S+) (%S+) (%S+)$')
-  default, least, most = Values.span(default), Values.span(least), Values.span(most)
-  if default then
-    return asked > 0 and asked or default
-  elseif asked == 0 then
-    return most or least or 0
-  end
-  return math.min(math.max(asked, least or asked), most or math.huge)
-end
-
--- The delay and the time to live of messages, from now on, where there is a time (Send.add) or a default of the queue.
-function Send.spans(q, delay, ttl, allowed)
-  if delay < 0 then
-    delay = math.max(0, -delay - q.now)
-  end
-  if ttl < 0 then
-    ttl = math.max(-ttl - q.now, AT_ONCE)
-  end
-  return delay, allowed and allowed_ttl(ttl, allowed) or ttl
-end
-
--- Whether a message has expired before it is sent.
-function Send.is_past(q, ttl)
-  return ttl < 0 and -ttl <= q.now
-end
 
 -- Whether the result of a message is asked for by its sender.
 --   payload: with fields: its flags, then the length of its fields, which are in the order of their numbers
@@ -126,7 +92,7 @@ end
 
 -- Packs the new ones of these items: `batch` gets their rows and records. Returns the numbers of those that are known, nil:
 -- none is; and the birth after the last, nil: none is new.
---   existing, ended: as in Send.add
+--   existing, ended: as Send.existing returns them
 local function pack(q, batch, ids, items, first, existing, ended)
   local delay, records, rows = batch.delay, batch.records, batch.rows
   local expiry = batch.expires and Values.packed(batch.expires, 6)
@@ -196,17 +162,27 @@ local function write(q, batch, paused)
   end
 end
 
+-- What the queue knows of ids: for each the record that it has; the birth of an earlier message whose ack is kept as its
+-- outcome; or true if it was acked within the dedup_window. Then n → true, where another outcome of one is kept.
+--   dedup_window, results, kept: settings
+function Send.existing(q, ids, dedup_window, results, kept)
+  local existing = redis.call('HMGET', q.messages, unpack(ids))
+  local ended = kept and Results.recall(q, ids, existing, results)
+  if dedup_window then
+    Acks.recall(q, ids, existing, dedup_window)
+  end
+  return existing, ended
+end
+
 -- Adds items to the queue, items[first] to items[last] (id, payload, …). An id that the queue knows, in any state or of an
 -- earlier message, is left as it is (I12). Returns the birth of the first new one, which the others follow one by one, 0:
--- none is new; then the known ones (Known.add). nil: the queue was deleted since the client opened it, and nothing was
--- done.
+-- none is new; then the known ones (Known.add). Or nothing was sent: nil and the refusal.
 --   delay, ttl: milliseconds from now, 0: none; or, below 0, a time. One in the past is due at once; what expires then does
---   so at once, unless the caller refuses it (Send.is_past)
---   opening: the client's; empty: any. lanes: nothing is sent, and it returns nil and WRONG_LANE, if a lane is not that of
---   its key or its dependency. over: Length.over, or a function like it, by which nothing is sent, and it returns nil, FULL
---   and how many messages the queue has; nil: its limit does not count. gather: of the messages; nil: they are of none
--- existing: for each id the record that the queue has; the birth of an earlier message whose ack is kept as its outcome; or
--- true if it was acked within the dedup_window. ended: n → true, where another outcome of an earlier message is kept.
+--   so at once, unless the caller refuses it (Ttl.is_past)
+--   opening: the client's; empty: any. DELETED: the queue was deleted since the client opened it
+--   lanes: WRONG_LANE if a lane is not that of its key or its dependency
+--   over: Length.over, or a function like it, which returns a refusal; nil: the limit of the queue does not count
+--   gather: of the messages; nil: they are of none
 function Send.add(q, items, first, last, delay, ttl, opening, lanes, over, gather)
   local ids = { nil } -- tables begin with room for one message
   for n = 1, (last - first + 1) / 2 do
@@ -216,16 +192,12 @@ function Send.add(q, items, first, last, delay, ttl, opening, lanes, over, gathe
     'HMGET', q.settings, 'expiry', 'paused', 'dedup_window', 'opening', 'per_key', 'results', 'kept', 'max_length'
   )
   if opening ~= '' and opening ~= set[4] then
-    return nil
+    return nil, Reply.DELETED
   end
   if set[1] or delay < 0 or ttl < 0 then
-    delay, ttl = Send.spans(q, delay, ttl, set[1])
+    delay, ttl = Ttl.spans(q, delay, ttl, set[1])
   end
-  local existing = redis.call('HMGET', q.messages, unpack(ids))
-  local ended = set[7] and Results.recall(q, ids, existing, set[6])
-  if set[3] then
-    Acks.recall(q, ids, existing, set[3])
-  end
+  local existing, ended = Send.existing(q, ids, set[3], set[6], set[7])
   local all_asked = set[6] and set[6]:find('^[1-9]%d*$')
   local batch = { delay = delay, records = { nil, nil }, rows = { nil, nil }, gather = gather, all_asked = all_asked }
   if ttl > 0 then -- `then` may wait for others until it is due
@@ -235,11 +207,9 @@ function Send.add(q, items, first, last, delay, ttl, opening, lanes, over, gathe
     batch.rooms, batch.seats, batch.blocked = {}, {}, {} -- rooms: lane → free seats
   end
   local known, birth = pack(q, batch, ids, items, first, existing, ended)
-  local count = over and set[8] and over(q, set[8], #batch.records / 2)
-  if lanes and batch.is_wrong then
-    return nil, Reply.WRONG_LANE
-  elseif count then
-    return nil, Reply.FULL, count
+  local refusal = lanes and batch.is_wrong and Reply.WRONG_LANE or over and set[8] and over(q, set[8], #batch.records / 2)
+  if refusal then
+    return nil, refusal
   elseif batch.records[1] then
     write(q, batch, set[2] == '1')
   end
@@ -264,9 +234,9 @@ function Send.note_done(q, number, reply, stays)
   Register.note_done(q, number, reply[2] and (#reply - 1) / 2 or '0', more, stays)
 end
 
--- As Length.over, but no messages are too many only where a queue has no limit.
-local function is_limited(_, limit, more)
-  return more > 0 and limit:find('^[1-9]%d*$')
+-- The refusal of new messages by a queue that has a limit.
+local function limited(_, limit, more)
+  return more > 0 and limit:find('^[1-9]%d*$') and Reply.LIMITED
 end
 
 -- Adds messages to the queue. Returns the birth of the first new one, which the others follow one by one, 0: none is new;
@@ -282,13 +252,13 @@ function Verbs.send(q, ARGV)
     return Send.reply_before(noted)
   end
   q.now = Clock.read() -- sooner than it is first asked for, which would take longer
-  if Send.is_past(q, ttl) and not stays then
+  if Ttl.is_past(q, ttl) and not stays then
     return Reply.PAST
   end
   local first = stays and Register.first_left(ARGV, noted) or Register.ITEMS
-  local reply, why, limited = Send.add(q, ARGV, first, #ARGV, delay, ttl, opening, true, is_limited)
+  local reply, refusal = Send.add(q, ARGV, first, #ARGV, delay, ttl, opening, true, limited)
   if not reply then
-    return limited and Reply.LIMITED or why or Reply.DELETED
+    return refusal
   end
   Send.note_done(q, number, reply, stays)
   return first > Register.ITEMS and Register.numbered(reply, first) or reply

@@ -1,7 +1,7 @@
 -- A session ends in several queues at once. What it does in one of them is a share:
 --   ids to ack, texts: their states, and results by id; held: token → how many of these it holds
 --   queue; is_open: whether it is the one that the client opened; lost: the ids that are not held; groups of messages;
---   member and length of the staged list, an empty member: no list
+--   is_past: whether any of these have expired; member and length of the staged list, an empty member: no list
 
 -- Adds a message to the acks of a share, if its token holds it. Returns whether it does, and the state.
 local function take_up(q, share, id, token, result)
@@ -36,6 +36,7 @@ local function read_share(there, ARGV, at)
   for n = 1, groups do
     local size = tonumber(ARGV[at + 2])
     share.groups[n] = { delay = tonumber(ARGV[at]), ttl = tonumber(ARGV[at + 1]), first = at + 3, last = at + 2 + 2 * size }
+    share.is_past = share.is_past or Ttl.is_past(there, share.groups[n].ttl)
     at = at + 3 + 2 * size
   end
   share.member, share.length = ARGV[at], tonumber(ARGV[at + 1])
@@ -85,14 +86,8 @@ local function known_in(there, ARGV, group)
   for at = group.first, group.last, 2 do
     ids[#ids + 1] = ARGV[at]
   end
-  local existing = redis.call('HMGET', there.messages, unpack(ids))
   local set = redis.call('HMGET', there.settings, 'dedup_window', 'results', 'kept')
-  if set[3] then
-    Results.recall(there, ids, existing, set[2])
-  end
-  if set[1] then
-    Acks.recall(there, ids, existing, set[1])
-  end
+  local existing = Send.existing(there, ids, set[1], set[2], set[3])
   for n = 1, #ids do
     known[#known + 1] = existing[n] and group.first + 2 * n - 2 or nil
   end
@@ -121,22 +116,12 @@ local function known_ids(q, shares, ARGV, number, noted)
   Register.begin(q, number)
 end
 
--- Whether messages of a share would have expired before they are sent.
-local function has_past(share)
-  for _, group in ipairs(share.groups) do
-    if Send.is_past(share.queue, group.ttl) then
-      return true
-    end
-  end
-  return false
-end
-
 -- How many messages a queue has that has no room for what a share sends, beside what its acks remove; -1: the share has a
 -- list, which is moved later. Otherwise nil.
 local function over(share, ARGV)
   local there = share.queue
-  local limit = redis.call('HGET', there.settings, 'max_length') or ''
-  if not Length.room(there, limit) then
+  local room, count = Length.room(there, redis.call('HGET', there.settings, 'max_length') or '')
+  if not room then
     return nil
   elseif share.member ~= '' then
     return -1
@@ -151,13 +136,10 @@ local function over(share, ARGV)
       seen[ARGV[at]] = true
     end
   end
-  if more == 0 then
-    return nil
-  end
-  for _, text in ipairs(share.texts) do
+  for _, text in ipairs(more > 0 and share.texts or {}) do
     more = more - (Again.is_asked(text) and 0 or 1)
   end
-  return Length.over(there, limit, more)
+  return more > math.max(room, 0) and count or nil
 end
 
 -- The reply of a commit that one of its queues has no room for; nil: they have.
@@ -179,7 +161,7 @@ local function refusal(shares)
       lost[#lost + 1], lost[#lost + 2] = n, id
     end
     refused = refused or not share.is_open and Reply.DELETED
-      or not has_staged(there, share.member, share.length) and Reply.INCOMPLETE or has_past(share) and Reply.PAST or nil
+      or not has_staged(there, share.member, share.length) and Reply.INCOMPLETE or share.is_past and Reply.PAST or nil
   end
   return #lost > 1 and lost or refused and { refused } or nil
 end

@@ -159,12 +159,10 @@ function Verbs.delete(q, ARGV, KEYS)
   end
   local present, lists = redis.call('HLEN', q.messages), redis.call('ZCARD', q.committed)
   if lists > 0 or (present > 0 and force ~= '1') then
-    local left, leased = {}, present
-    for n, index in ipairs({ q.ready, q.scheduled, q.dead, q.expired }) do
-      left[n] = redis.call('ZCARD', index)
-      leased = leased - left[n]
-    end
-    return { Reply.NOT_EMPTY, left[1], left[2], math.max(0, leased), left[3], left[4], lists }
+    return {
+      Reply.NOT_EMPTY, redis.call('ZCARD', q.ready), redis.call('ZCARD', q.scheduled),
+      math.max(0, Places.count_outside(q)), redis.call('ZCARD', q.dead), redis.call('ZCARD', q.expired), lists,
+    }
   end
   redis.call('PEXPIRE', q.audit, AUDITED)
   local keys, carried = redis.call('ZRANGE', q.streams, 0, -1), Gathers.leave(q) and q.gathers

@@ -62,9 +62,7 @@ local function settle(q, ARGV, first, act, finish)
       return later and LOST or GONE
     end
     local state = State.parse(text, head.birth)
-    if state.more ~= '' then
-      Again.take_up(q, id, state, head)
-    end
+    Again.take_up(q, id, state, head)
     return act(id, state, head)
   end)
   if #ids > 0 and finish then
@@ -80,12 +78,6 @@ local function settle(q, ARGV, first, act, finish)
     end
   end
   return SETTLED
-end
-
--- Ends a nack: writes the signs that its failures are, and wakes a client.
-local function note_strikes(q)
-  Breaker.note_strikes(q)
-  Queue.wake(q)
 end
 
 -- Settles messages that failed: redelivered by the policy, or after the caller's delay; dead when the budget is spent. A
@@ -116,7 +108,12 @@ function Verbs.nack(q, ARGV)
       became = (became:find(' ') and became or became .. ' ') .. ' ' .. Reply.UNCHARGED .. ' ' .. (failure.opened or '')
     end
     return became
-  end, counts and note_strikes or Queue.wake)
+  end, function()
+    if counts then
+      Breaker.note_strikes(q)
+    end
+    Queue.wake(q)
+  end)
 end
 
 -- Settles messages that can never succeed: they die immediately, whatever the budget. A dead letter is kept there, as after
@@ -151,12 +148,10 @@ local function give_back(q, id, state, head, delay)
   elseif waits then
     state.due = Order.due_in(q, delay, head)
   end
-  if state.part == 'live' and head.lane and q.set.per_key then
-    Rates.token_back(q, head.lane, state.token, function()
-      Places.put(q, id, state, head, waits)
-    end)
-  else
-    Places.put(q, id, state, head, waits, delay > 0 and state.part ~= 'live' and q.now + delay or nil)
+  local lane = Rates.slot_back(q, state, head, state.token)
+  Places.put(q, id, state, head, waits, delay > 0 and state.part ~= 'live' and q.now + delay or nil)
+  if lane then
+    Seats.admit(q, { lane })
   end
   Outcomes.note(q, 'released', id, head, state, delay, q.set.outcomes and { consumer = Leases.holder(q, state.token) })
 end

@@ -140,12 +140,6 @@ function Signs.write(q, name, signs)
   end
 end
 
--- Forgets the signs that a dependency is down (Signs.read).
-function Signs.forget(q, name)
-  redis.call('HDEL', q.runs, name)
-  redis.call('HDEL', q.strikes, name)
-end
-
 -- Notes which messages have failed and need a dependency, so that their charges can be refunded if it is down. The key
 -- expires an hour after the last failure; for each row that is added, two that are older go.
 function Signs.note_failures(q, name, ids)

@@ -34,7 +34,6 @@ local function seat_is_due(q, id, own)
   elseif is_blocked then
     redis.call('ZADD', q.ready, Order.score_of(head.priority, q.now), member)
     redis.call('ZREM', q.scheduled, member)
-    Queue.wake(q)
   end
   return Seats.keeps_seat(q, state, score > 0 and not is_blocked)
 end

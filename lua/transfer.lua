@@ -17,19 +17,19 @@ local function prepare(q, state, head, record, is_over, how)
 end
 
 -- Writes all of a message but its record in the other queue.
-local function arrive(there, id, state, head, record, waits, story, account)
+local function arrive(there, id, state, head, record, waits, story, was, how)
   state.more = Record.with_head(Gathers.left(State.without(state.more, 'group', 'returned')), record)
   Places.put(there, id, state, head, waits)
   redis.call('HDEL', there.history, id) -- left by a transfer that was cut off
-  if story and account.was then
+  if how.copies then
+    History.remember(there, id, 'copied', 0, 0, how.by, how.cause)
+    return
+  end
+  if story then
     redis.call('HSET', there.history, id, story)
   end
-  if account.was then
-    History.remember_expiry(there, id, account.was)
-    History.remember(there, id, 'moved', State.attempts(account.was), 0, account.by, account.cause)
-  else
-    History.remember(there, id, 'copied', 0, 0, account.by, account.cause)
-  end
+  History.remember_expiry(there, id, was)
+  History.remember(there, id, 'moved', State.attempts(was), 0, how.by, how.cause)
 end
 
 -- Whether the message that the other queue has is this one: a move was cut off before it removed it here.
@@ -42,10 +42,9 @@ end
 -- Moves a message, or copies it: the same id, the history continued. Returns false and leaves it as it is if the other
 -- queue has the id, or has no room. If the call is cut off, the message may be in both queues; a repetition completes the
 -- move.
---   index: where it waits, and `member` its row there; by: the operator; cause: cells of a cause
---   how.copies: copy it; how.asks: whether there is room; how.expires: when it expires if it was dead; nil: never;
---   how.record: as in Redrive.bring_back
-function Transfer.hand_over(q, there, id, state, head, index, member, by, cause, how)
+--   index: where it waits, and `member` its row there; how.by, how.cause, how.record: as in Redrive.bring_back;
+--   how.expires: when it expires if it was dead, nil: never; how.copies: copy it; how.asks: whether there is room
+function Transfer.hand_over(q, there, id, state, head, index, member, how)
   local record = Record.with_priority(how.record or redis.call('HGET', q.messages, id), head.priority)
   local story = redis.call('HGET', q.history, id)
   local known, set = redis.call('HGET', there.messages, id), q.set -- read now, so that no read separates the changes
@@ -60,8 +59,7 @@ function Transfer.hand_over(q, there, id, state, head, index, member, by, cause,
   record = prepare(q, state, head, record, index == q.dead or index == q.expired, how)
   if not known then
     local state_there = how.copies and State.new(state.due) or state
-    local account = { was = not how.copies and was, by = by, cause = cause }
-    arrive(there, id, state_there, head, record, index == q.scheduled, story, account)
+    arrive(there, id, state_there, head, record, index == q.scheduled, story, was, how)
   end
   if index == q.dead and not how.copies then
     Groups.ungroup(q, was, member)
@@ -74,7 +72,7 @@ function Transfer.hand_over(q, there, id, state, head, index, member, by, cause,
     Gathers.note_end(q, id, was.more, 'moved')
     redis.call('HINCRBY', q.counters, 'moved', Places.gone(q, { id }, set.per_key, set.gated))
     Places.leave(q, id, index, member)
-    Outcomes.note(q, 'moved', id, head, was, 0, { consumer = by })
+    Outcomes.note(q, 'moved', id, head, was, 0, { consumer = how.by })
   end
   return true
 end

@@ -1,8 +1,24 @@
 -- What becomes due without a caller: lapsed leases, scheduled messages, times to live, and the end of retention.
 local STAYS = -1
 
--- Sweeps a message of a lapsed claim: if the claim still held it, it is judged (I15), or forgiven (judge.lua). Returns how
--- many messages the claim no longer holds (1 or 0); nil if it is left alone, since only a later version can judge it.
+-- Judges a message that lapsed, or forgives it (judge.lua).
+local function lapse(q, id, state, head, token, consumer, kind)
+  local failure = { charge = true, consumer = consumer, error = q.lapse_error, of_batch = kind == 'batch' }
+  if failure.of_batch or kind == 'worker' and state.lapsed == 0 then
+    failure.charge, failure.delay, failure.forgiven = false, 0, true
+  end
+  if head.needs and q.set.gated and Lanes.is_closed(q, head.needs) then
+    Breaker.spare(q, id, head.needs, failure)
+  end
+  local lane = failure.forgiven and Rates.slot_back(q, state, head, token)
+  Judge.judge(q, id, state, head, 'lapsed', failure)
+  if lane then
+    Seats.admit(q, { lane })
+  end
+end
+
+-- Sweeps a message of a lapsed claim, if the claim still held it (I15). Returns how many messages the claim no longer holds
+-- (1 or 0); nil if it is left alone, since only a later version can judge it.
 local function sweep_message(q, id, token, consumer, kind)
   local text = redis.call('HGET', q.states, id)
   local held = State.holds(token, text)
@@ -24,20 +40,7 @@ local function sweep_message(q, id, token, consumer, kind)
   end
   state.token = '' -- its holder did not settle it, so a repeated call must not be told that it did
   Again.take_up(q, id, state, head)
-  local failure = { charge = true, consumer = consumer, error = q.lapse_error, of_batch = kind == 'batch' }
-  if failure.of_batch or kind == 'worker' and state.lapsed == 0 then
-    failure.charge, failure.delay, failure.forgiven = false, 0, true
-  end
-  if head.needs and q.set.gated and Lanes.is_closed(q, head.needs) then
-    Breaker.spare(q, id, head.needs, failure)
-  end
-  if failure.forgiven and state.part == 'live' and head.lane and q.set.per_key then
-    Rates.token_back(q, head.lane, token, function()
-      Judge.judge(q, id, state, head, 'lapsed', failure)
-    end)
-  else
-    Judge.judge(q, id, state, head, 'lapsed', failure)
-  end
+  lapse(q, id, state, head, token, consumer, kind)
   return fewer
 end
 
@@ -99,9 +102,9 @@ function Upkeep.sweep_lapsed(q, limit)
 end
 
 -- The score at which a due message with a key still waits; false: it may be ready; STAYS: its row is left as it is.
-local function blocked_at(q, row, leaves, full)
+local function blocked_at(q, row, leaving, full)
   local id = Order.id_of(row)
-  if leaves[id] then
+  if leaving and leaving[id] then
     return STAYS
   end
   local lane, is_own = Lanes.waiting_lane(q, id, row, redis.call('HGET', q.states, id))
@@ -115,7 +118,7 @@ end
 -- Moves due messages from `scheduled` to `ready`; their states stay the same. With a rule for keys, one with a key needs a
 -- seat of its lane; otherwise it is blocked there. Returns how many rows it moved.
 --   limit: of rows; nil: the call gives seats, and moves at most 100; more are due only if nothing claims (Verbs.claim)
---   leaving: ids whose seats the call gives back, and whose rows it is about to remove: they stay; nil: none
+--   leaving: id → true, if the call gives its seat back, and is about to remove its row, which stays; nil: none
 function Upkeep.promote_due(q, limit, leaving)
   limit = limit or Bounds.LANES - (q.moved or 0)
   if limit <= 0 then
@@ -123,13 +126,10 @@ function Upkeep.promote_due(q, limit, leaving)
   end
   local rows = redis.call('ZRANGEBYSCORE', q.scheduled, '-inf', q.now, 'WITHSCORES', 'LIMIT', 0, limit)
   q.moved = (q.moved or 0) + #rows / 2
-  local moved, members, blocked, full, leaves = {}, {}, {}, {}, {}
+  local moved, members, blocked, full = {}, {}, {}, {}
   local per_key = #rows > 0 and q.set.per_key
-  for _, id in ipairs(#rows > 0 and leaving or {}) do
-    leaves[id] = true
-  end
   for i = 1, #rows, 2 do
-    local first, waits_at = rows[i]:byte(1), per_key and blocked_at(q, rows[i], leaves, full)
+    local first, waits_at = rows[i]:byte(1), per_key and blocked_at(q, rows[i], leaving, full)
     if waits_at and waits_at ~= STAYS then
       blocked[#blocked + 1], blocked[#blocked + 2] = waits_at, rows[i]
     elseif not waits_at then

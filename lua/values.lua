@@ -35,6 +35,12 @@ function Values.packed(value, width)
   return string.char((value - b) / 256 % 256, b, c, d, e, f, g):sub(-width)
 end
 
+-- The number in six or seven bytes (Values.packed).
+function Values.unpacked(a, b, c, d, e, f, g)
+  local number = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+  return g and number * 256 + g or number
+end
+
 -- A duration in the queue's settings, in milliseconds; nil if the text is not one, which counts as unset.
 function Values.span(text)
   local value = tonumber(text and text:match('^%d+$') or nil)

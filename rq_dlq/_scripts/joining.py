@@ -20,7 +20,7 @@ MODULES = (
     *("clock", "bounds", "reply", "values", "record", "state", "order", "queue", "register", "history"),
     *("audit", "leases", "results", "gathers", "outcomes", "policy", "groups", "places", "lanes", "renumber"),
     *("rates", "seats", "probes", "gates", "signs", "breaker", "narrow", "tend", "redrive", "judge"),
-    *("upkeep", "choice", "transfer", "known", "again", "acks", "settle", "length", "send", "resend"),
+    *("upkeep", "choice", "transfer", "known", "again", "acks", "settle", "ttl", "length", "send", "resend"),
     *("choose", "deliver", "claim", "session", "batches", "jobs", "schedules", "redrives", "offers"),
     *("operate", "cancel", "restore", "browse", "reindex", "gathering", "settings"),
 )

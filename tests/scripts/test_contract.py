@@ -49,8 +49,8 @@ BOUNDED = {
     "ends", "left",  # messages that come back with a call's: twice its items
     "passes",  # of a call's messages, or of a dependency
     "ARGV, first + 1, first + asked",  # the ids of a call: steps.CHUNK
-    "entries",  # of a job's lists, at once
-    "page", "short",  # of the records of a claim, or of a scan
+    "entries, at, stop",  # of a job's lists, at once
+    "ids, first, last", "short",  # of the records of a claim, or of a scan
     "rows, 1, n - 1", "c.ids, 1, n - 1", "c.texts, 1, n - 1",  # a part of them
     "rows", "c.ids", "taken", "lines", "mortal",  # what a claim takes: steps.MOST
     "gone, at, stop",  # Results.keep: what it forgets at once
