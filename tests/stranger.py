@@ -72,6 +72,7 @@ def variables(home: Path, python: str, part: str) -> dict[str, str]:
         "HOME": str(home),
         "PATH": str(path(home / "bin", python)),
         "PIP_CACHE_DIR": cache.stdout.strip(),
+        "PIP_NO_COMPILE": "no",  # which to pip says that it does not compile
         **({VARIABLE: part} if part else {}),
     }
 

@@ -13,7 +13,7 @@ import pytest
 from tests import variants
 
 ROOT = Path(__file__).parent.parent
-NAMES = [f"tests/test_x.py::test_{n}" for n in range(400)]
+NAMES = [f"tests/test_x.py::test_{n}" for n in range(1_600)]
 
 
 def test_a_test_runs_on_a_real_server_in_one_colour_and_some_on_fakeredis_in_the_other() -> None:
@@ -24,7 +24,7 @@ def test_a_test_runs_on_a_real_server_in_one_colour_and_some_on_fakeredis_in_the
         assert [variant["backend"] for variant in fake] in ([], ["fake"])
         assert real["broker"] not in [variant["broker"] for variant in fake]
         met.update(f"{variant['backend']} {variant['broker']}" for variant in (real, *fake))
-    for server, tests in (("real", 400), ("fake", 50)):
+    for server, tests in (("real", 1_600), ("fake", 100)):
         asked, made = met[f"{server} async"], met[f"{server} sync"]
         assert tests * 0.8 < asked + made < tests * 1.25
         assert 0.15 < min(asked, made) / (asked + made) < 0.35

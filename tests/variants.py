@@ -2,7 +2,7 @@
 
 Nearly always the second variant shows what the first one did. What users have is a real server, and the
 blocking colour is made from the awaiting one (tests/colours_twin.py). So a test runs on a real server in one
-colour: three of four tests in the awaiting one, the fourth in the one that is made. An eighth of the tests
+colour: three of four tests in the awaiting one, the fourth in the one that is made. A sixteenth of the tests
 also runs on fakeredis, in the other colour. A hash of the test's name draws them: neither machine nor order,
 other tests nor parameters change it. A file or a test that needs more says so, with the reason:
 
@@ -29,6 +29,8 @@ VALUES = {"broker": ("sync", "async"), "backend": ("fake", "real")}
 
 both_colours = pytest.mark.both_colours
 on_fakeredis = pytest.mark.on_fakeredis
+FAKES = 16
+"""One of so many tests also runs on fakeredis, where it takes three times as long."""
 
 
 def chosen(test: str, *, in_both: bool = False, on_fake: bool = False) -> list[dict[str, str]]:
@@ -38,7 +40,7 @@ def chosen(test: str, *, in_both: bool = False, on_fake: bool = False) -> list[d
     variants = [(first, "real")]
     if in_both:
         variants.append((second, "real"))
-    if on_fake or draw // 4 % 8 == 0:
+    if on_fake or draw // 4 % FAKES == 0:
         variants.append((second, "fake"))
     return [{"broker": colour, "backend": server} for colour, server in variants]
 
