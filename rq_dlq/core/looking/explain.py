@@ -228,10 +228,15 @@ def _explained(
     if message.part != "live":
         return _buried(queue, row, settings)
     story = _story(message) + _ignored(message, settings)
+    place: Whereabouts = "scheduled" if message.due > now else "ready"
+    limit = settings.redelivery.max_redeliveries
+    if limit is not None and message.charged > limit:  # the limit was lowered since its last failure
+        failed = f"it failed {many(message.charged, 'time')}, and max_redeliveries is {limit} now"
+        due = moment(message.due) if message.due > now else None
+        return Explanation(row.id, place, story, f"a claim makes it a dead letter: {failed}", due, message)
     if message.expires_at is not None and message.expires_at <= moment(max(now, message.due)):
         over = "is over" if message.expires_at <= moment(now) else "ends before it is due"
         following = f"it expires, since its time to live {over}"
-        place: Whereabouts = "scheduled" if message.due > now else "ready"
         return Explanation(row.id, place, story, following, message.expires_at, message)
     if message.due > now:
         due = moment(message.due)

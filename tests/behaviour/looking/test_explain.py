@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from rq_dlq import IndividualDeadLetterStrategy, InvalidMessage, RedeliveryPolicy
-from tests.behaviour.helpers import one
+from rq_dlq.values.failure import moment
+from tests.behaviour.helpers import counts, one
 from tests.conftest import Clock
 
 POLICY = RedeliveryPolicy(initial_delay="4s", collision_avoidance=0, max_redeliveries=1)
@@ -81,6 +82,21 @@ async def test_the_time_to_live_is_told(broker: Any, clock: Clock) -> None:
     said = await queue.explain("over")
     assert "its time to live is over" in said.next
     assert said.at == said.message.expires_at
+
+
+async def test_a_limit_that_was_lowered_is_told(broker: Any, clock: Clock) -> None:
+    """It said that the message would be ready, and that the next claim takes it."""
+    queue = broker.queue("a", redelivery=RedeliveryPolicy(initial_delay="1m", collision_avoidance=0))
+    await queue.send("x", id="m")
+    await (await one(queue)).nack("bad")
+    await broker.policies.set("a", redelivery={"max_redeliveries": 0}, pinned=True)
+    for place, at in (("scheduled", clock.now + 60_000), ("ready", None)):
+        said = await queue.explain("m")
+        assert said.next == "a claim makes it a dead letter: it failed 1 time, and max_redeliveries is 0 now"
+        assert (said.place, said.at) == (place, at and moment(at))
+        clock.advance("1m")
+    assert await queue.claim() == []
+    assert await counts(queue) == {"dead": 1}
 
 
 async def test_a_redriven_message_does_not_tell_its_old_failure(broker: Any) -> None:
