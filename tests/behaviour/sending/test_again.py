@@ -47,8 +47,9 @@ async def begun(queue: Any, body: Any = "first", **options: Any) -> Any:
 async def test_one_more_run_has_the_newest_body_however_many_asked(
     body: str, broker: Any, raw: Any, clock: Clock
 ) -> None:
-    queue = broker.queue("a")
-    delivery = await begun(queue, headers={"a": "1"})
+    queue = broker.queue("a", redelivery=AT_ONCE)
+    await (await begun(queue, headers={"a": "1"})).nack("boom")  # the run has a history of its own
+    delivery = await one(queue)
     before = (await queue.explain("m")).birth
     for n in range(5):
         clock.advance("1s")
@@ -104,6 +105,18 @@ async def test_a_run_that_is_not_acked_is_tried_with_the_newest_body(
     await retry.ack(result="done")
     assert await queue.result("m") == "done"
     assert await counts(queue) == {}
+
+
+async def test_a_run_of_a_redriven_message_has_its_own_time_to_live(broker: Any, clock: Clock) -> None:
+    """A redrive has ended that of the first; an attempt that fails becomes the run."""
+    queue = broker.queue("a", redelivery=AT_ONCE)
+    await (await begun(queue, ttl="1h")).poison("boom")
+    await queue.dlq.redrive(all=True)
+    delivery = await one(queue)
+    await ask(queue, "second", ttl="1d")
+    await delivery.nack("boom")
+    retry = await one(queue)
+    assert (retry.body, round(retry.expires_at.timestamp() * 1000)) == ("second", clock.now + 86_400_000)
 
 
 @each_row_afresh("how", ["poison", "spent", "discard"])
