@@ -25,6 +25,7 @@ from rq_dlq import (
 from rq_dlq._keys import QueueKeys
 from rq_dlq._redis.acl import acl_line
 from rq_dlq._redis.roles import ROLES
+from rq_dlq.core.gathers.calls import CARRIED
 from tests.behaviour.faults import change_talk, lose_calls, lose_replies
 from tests.behaviour.helpers import AT_ONCE, one
 from tests.conftest import Clock
@@ -355,6 +356,17 @@ async def test_cancel_says_how_many_and_by_whom(broker: Any) -> None:
     assert sorted(acts) == [("anna", "cancelled", 1, "render"), ("anna", "cancelled", 1, "reports")]
     with pytest.raises(InvalidInput, match="not open"):
         await broker.gather(then=(reports, "then")).cancel()
+
+
+async def test_cancel_finds_all_that_wait_behind_those_in_work(broker: Any) -> None:
+    """It looks at them in several calls; what it removes is not in front of the next."""
+    render, reports = broker.queue("render"), broker.queue("reports")
+    async with broker.gather(then=(reports, "then")) as gather:
+        for n in range(2 * CARRIED):
+            await gather.send(render, n)
+        held = await render.claim(10)
+        assert await gather.cancel() == 2 * CARRIED - len(held) + 1
+    assert (await render.stats()).ready == 0
 
 
 ODD_IDS = ("report/7", "report 7", "#7", "@7", "7%2F", " ", "é/\u2028", "/" * 200)
