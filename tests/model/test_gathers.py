@@ -361,6 +361,7 @@ def steps(bench: Bench, model: Model) -> list[tuple[str, Callable[[bool], None],
 
 WORLDS = {"first": 563, "second": 1_105}
 """By the queue of the second child."""
+pytestmark = pytest.mark.form("functions")  # as in test_stops.py
 REAL = pytest.mark.parametrize("backend", ["real"], indirect=True)
 QUEUE = pytest.mark.parametrize("second", ["first", "second"])
 

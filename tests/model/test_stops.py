@@ -13,6 +13,7 @@ import pytest
 from tests.model import stops
 from tests.model.steps import STEPS
 
+pytestmark = pytest.mark.form("functions")  # as a script it takes three times as long, and is the same Lua
 REAL = pytest.mark.parametrize("backend", ["real"], indirect=True)
 EACH = pytest.mark.parametrize("name", STEPS)
 EVERY = 4
