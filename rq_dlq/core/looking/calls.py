@@ -47,6 +47,12 @@ def unique_until(keys: QueueKeys, message_id: str) -> Command[int | None]:
     return Command(parts, lambda reply: None if reply is None else int(float(reply)))
 
 
+def paused_until(keys: QueueKeys) -> Command[int | None]:
+    """When the pause of a queue ends by itself, milliseconds; None: it does not."""
+    parts = (b"HGET", keys["settings"], b"paused_until")
+    return Command(parts, lambda reply: None if reply is None else int(float(reply)))
+
+
 def trim(keys: QueueKeys, *, through: str) -> Command[int]:
     """Drop the entry of this id and all that are older. Reads as how many."""
     return Command((b"XTRIM", keys["outcomes"], b"MINID", b"=", after(through)), int)

@@ -57,6 +57,7 @@ NO_TRACE = (
 )
 ENDS = {"acked", "cancelled", "moved", "purged", "discarded"}  # of messages that are in no place then
 REMEMBERED = 1_000  # entries of the outcome history that are looked through
+PAUSED = "it waits until the queue is resumed: the queue is paused"
 _PLACES: tuple[Place | None, ...] = ("scheduled", "ready", "dead", "expired", None)  # as messages move on
 
 
@@ -136,8 +137,12 @@ def _present(queue: QueueState[Any], page: Page, row: MessageRow) -> Steps[Expla
     if (yield from _is_orphaned(queue.keys, page, row)):
         return Explanation(row.id, "orphaned", LOST, MEND, None, message)
     settings = yield from explain_policy(queue.keys, queue.naming)
-    (now, counts), cancelled = yield Pipeline(
-        [queue_calls.stats(queue.keys, queue.name), keyed_calls.cancelled_calls(queue.keys)]
+    (now, counts), cancelled, until = yield Pipeline(
+        [
+            queue_calls.stats(queue.keys, queue.name),
+            keyed_calls.cancelled_calls(queue.keys),
+            calls.paused_until(queue.keys),
+        ]
     )
     why, after = yield from why_blocked(queue, row, now)
     if why:
@@ -146,7 +151,10 @@ def _present(queue: QueueState[Any], page: Page, row: MessageRow) -> Steps[Expla
     rest = "" if passed_on is None else (yield from _rest(queue, row, passed_on))
     rest += yield from _uncharged(queue, row)
     counts = replace(counts, leased=counts.leased + cancelled)  # both count against max_in_flight
-    return _explained(queue, row, settings, now, counts, rest=rest)
+    found = _explained(queue, row, settings, now, counts, rest=rest)
+    if found.next == PAUSED and until is not None:
+        return replace(found, next="it waits until the pause of the queue ends", at=moment(until))
+    return found
 
 
 def _ended(keys: QueueKeys, meant: Meant) -> Steps[tuple[ResultEnd | None, int]]:
@@ -245,7 +253,7 @@ def _explained(
     pace = "" if settings.rate is None else f"; the queue delivers at most {settings.rate}"
     following = f"the next claim takes it, after those before it{pace}{rest}"
     if counts.paused:
-        following = "it waits until the queue is resumed: the queue is paused"
+        following = PAUSED
     elif full := settings.at_capacity(counts.leased):
         following = full
     return Explanation(row.id, "ready", story, following, None, message)

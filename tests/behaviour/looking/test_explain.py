@@ -99,6 +99,17 @@ async def test_a_limit_that_was_lowered_is_told(broker: Any, clock: Clock) -> No
     assert await counts(queue) == {"dead": 1}
 
 
+async def test_the_end_of_a_pause_is_told(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await queue.send("x", id="m")
+    await queue.pause()
+    said = await queue.explain("m")
+    assert ("until the queue is resumed" in said.next, said.at) == (True, None)
+    await queue.pause(until="1m")
+    said = await queue.explain("m")
+    assert ("until the pause of the queue ends" in said.next, said.at) == (True, moment(clock.now + 60_000))
+
+
 async def test_a_redriven_message_does_not_tell_its_old_failure(broker: Any) -> None:
     queue = broker.queue("a")
     await queue.send("x", id="m")
