@@ -62,6 +62,18 @@ def test_only_an_id_is_an_id(bench: Bench, verb: str) -> None:
     assert done.ids == [b"m"] if isinstance(done, Page) else done == 1
 
 
+def test_a_browse_says_how_many_ids_it_read(bench: Bench) -> None:
+    """About half a megabyte; the ids of which no message is there count, too."""
+    for name in ("a", "b", "c"):
+        items: list[Any] = [name, b"\x04" + b"x" * 300_000]
+        bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items))
+    page = bench.queue.run(page_calls.browse(bench.keys, ids=["none", "a", "none", "b", "c", "none"]))
+    assert (page.ids, page.looked) == ([b"a", b"b"], 4)
+    assert [len(cells) for cells in (page.records, page.states, page.histories, page.deadlines)] == [2] * 4
+    page = bench.queue.run(page_calls.browse(bench.keys, ids=["c", "none"]))
+    assert (page.ids, page.looked) == ([b"c"], 2)
+
+
 def test_a_priority_that_is_given_again_late_changes_nothing(bench: Bench) -> None:
     bench.send(("m", 4), ("n", 4))
     first, second = (

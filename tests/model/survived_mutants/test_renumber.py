@@ -190,3 +190,21 @@ def test_without_seats_and_blocked_ones_the_settings_bring_it(bench: Bench) -> N
     assert bench.raw.zscore(bench.keys["scheduled"], bench.raw.zrange(bench.keys["scheduled"], 0, 0)[0]) == (
         (1 << 43) + lane_of("k")
     )
+
+
+def test_a_long_message_has_the_lanes_of_its_texts(bench: Bench) -> None:
+    """Its state has the numbers of 0.1.0, which do not count: then its record is read."""
+    bench.configure(per_key="order", breaker=BREAKER)
+    pack = CODEC.packer(4, {}, key="a", dependency="pay")
+    items: list[Any] = ["long", pack(b"x" * 5_000)]
+    bench.queue.run(sending_calls.send(bench.queue.sender(), delay=0, ttl=0, items=items))
+    state = bench.raw.hget(bench.keys["states"], "long").decode()
+    head, found, _ = state.partition(" lanes=")
+    assert found
+    bench.raw.hset(bench.keys["states"], "long", f"{head} lane=7 needs=8")
+    lanes: list[tuple[Of, str]] = [("key", "a"), ("dependency", "pay")]
+    for of, name in lanes:
+        for paused in (True, False):
+            bench.queue.run(managing_calls.pause_lane(bench.keys, of, name, paused=paused, close=True))
+            assert bench.claim(f"{of}{paused}", 9) == ([] if paused else ["long"])
+        bench.queue.settle(settling_calls.release(bench.keys, [("long", f"{of}False")]))
