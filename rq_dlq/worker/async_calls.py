@@ -30,7 +30,8 @@ class AsyncCalls:
         calls: the calls whose tasks have not ended, by delivery.
         stop: the stages of the worker's shutdown.
         settles: whether ended calls are about to be settled, so that running calls must wait.
-        ended: called with a call's delivery and error; returns what is left to be awaited.
+        ended: called with a call's delivery, its error, and whether it has waited; returns what is left to
+            be awaited.
 
     Attributes:
         running: the deliveries whose handlers run.
@@ -44,7 +45,7 @@ class AsyncCalls:
         stop: Stop,
         *,
         settles: Callable[[], bool],
-        ended: Callable[[Delivery[Any], BaseException | None], Rest],
+        ended: Callable[[Delivery[Any], BaseException | None, bool], Rest],
     ) -> None:
         self._function, self._takes_delivery = handler.function, handler.takes_delivery
         self._timeout, self._deadline = handler.timeout or inf, handler.deadline  # seconds; is there one
@@ -54,34 +55,41 @@ class AsyncCalls:
         self.running: set[Delivery[Any]] = set()
         self._cancelled: set[Delivery[Any]] = set()
 
-    def begin(self, delivery: Delivery[Any]) -> Rest:
-        """Run the handler until it ends or waits; returns what is left, to be awaited in this task."""
-        began, handling = time.monotonic(), None
-        if self._observers:
-            handling = self._observers.handling(delivery)
+    def begin(self, delivery: Delivery[Any], now: float) -> Rest:
+        """Run the handler until it ends or waits; returns what is left, to be awaited in this task.
+
+        Args:
+            now: monotonic seconds.
+        """
+        handling = self._observers.handling(delivery) if self._observers else None
         self.running.add(delivery)
         if self._settles():  # its task was made before enough calls had ended
-            return self._go_on(delivery, began, handling, self._later(delivery))
+            return self._go_on(delivery, now, handling, self._later(delivery))
         try:
             call, future = self._call(delivery), None
             try:
                 future = call.send(None)
             except StopIteration as end:
-                call, delivery._returned = None, checked(end.value)  # noqa: SLF001
+                call = None
+                if end.value is not None:
+                    delivery._returned = checked(end.value)  # noqa: SLF001
         except BaseException as error:  # noqa: BLE001 - no error of a handler ends the worker
-            return self._end(delivery, self._error(delivery, error), handling)
+            return self._end(delivery, self._error(delivery, error), handling, waited=False)
         if call is None:
-            return self._end(delivery, None, handling)
-        return self._go_on(delivery, began, handling, self._driven(call, future))
+            return self._end(delivery, None, handling, waited=False)
+        return self._go_on(delivery, now, handling, self._driven(call, future))
 
-    def _end(self, delivery: Delivery[Any], error: BaseException | None, handling: Handling | None) -> Rest:
+    def _end(
+        self, delivery: Delivery[Any], error: BaseException | None, handling: Handling | None, *, waited: bool
+    ) -> Rest:
         self.running.discard(delivery)  # a later cancellation would interrupt the settling
-        self._cancelled.discard(delivery)
+        if self._cancelled:
+            self._cancelled.discard(delivery)
         if this_process() != self._process:
             end_child(error)
         if handling is not None:
             handling.end(error)
-        return self._ended(delivery, error)
+        return self._ended(delivery, error, waited)
 
     async def _go_on(
         self, delivery: Delivery[Any], began: float, handling: Handling | None, call: Awaitable[object]
@@ -104,7 +112,7 @@ class AsyncCalls:
             if limit is not None and limit.expired() and isinstance(raised, TimeoutError):
                 # the traceback of the cancellation, raised where the handler waited
                 error = over().with_traceback((raised.__cause__ or raised).__traceback__)
-        rest = self._end(delivery, error, handling)
+        rest = self._end(delivery, error, handling, waited=True)
         error = None  # its traceback refers to this frame
         if rest is not None:
             await rest
@@ -112,7 +120,8 @@ class AsyncCalls:
     def _error(self, delivery: Delivery[Any], error: BaseException) -> BaseException:
         """The error of a call; `Stopped`: the worker interrupted it, or the event loop broke."""
         if isinstance(error, asyncio.CancelledError):
-            loop_broke = self._stop.broken and self._calls[delivery][0].cancelling()  # not the call's fault
+            task = asyncio.current_task()
+            loop_broke = self._stop.broken and task and task.cancelling()  # not the call's fault
             return Stopped() if delivery in self._cancelled or loop_broke else error
         return error
 
@@ -161,5 +170,7 @@ class AsyncCalls:
     def cancel_one(self, delivery: Delivery[Any]) -> None:
         """Cancel a call once, if it is running."""
         if delivery in self.running and delivery not in self._cancelled:
-            self._cancelled.add(delivery)
-            self._calls[delivery][0].cancel()
+            task, _ = self._calls[delivery]
+            if task is not None:
+                self._cancelled.add(delivery)
+                task.cancel()

@@ -8,18 +8,17 @@ from concurrent.futures import wait
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.asyncio.own import to_its_end
 from rq_dlq.core.steps.riding import riding
 from rq_dlq.worker.async_calls import AsyncCalls
-from rq_dlq.worker.async_leases import CHECK, AsyncLeases
 from rq_dlq.worker.async_settling import AsyncSettling
 from rq_dlq.worker.async_tasks import AsyncTasks
 from rq_dlq.worker.claiming import Pace
-from rq_dlq.worker.consumer import LATE, STUCK_AFTER, Consumer
+from rq_dlq.worker.consumer import STUCK_AFTER, Consumer
 from rq_dlq.worker.holding import RETRY_AFTER
+from rq_dlq.worker.leases import CHECK, AsyncLeases
 from rq_dlq.worker.tally import logger
 
 if TYPE_CHECKING:
@@ -52,24 +51,20 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         super().__init__(handler, queue, shared)
         self.concurrency = concurrency
         self._broker, self._loop = broker, shared.loop
-        self._late: set[Delivery[Any]] = set()  # their calls exceed their timeouts, and this was logged
         self._pace = Pace(at_once=concurrency)
         create = partial(self._loop.create_task, name=self._thread.name)
         self._tasks = AsyncTasks(self._unstarted, self._begin, self._may_begin, concurrency, create)
         begin, run, running = self._tasks.begin, broker._run, self._tasks.running
-        self._calls = AsyncCalls(
-            handler, self._observers, running, shared.stop,
-            settles=lambda: self._acks.holds_up_running, ended=self._settle,
-        )  # fmt: skip
         self._acks = AsyncSettling(
             self._done, self.settling.settle_done, self._ready, run, shared.stop,
             enough=shared.finished.are_enough, then=begin,
         )  # fmt: skip
-        self._leases = AsyncLeases(
-            self.holding, shared, handler.timeout, run,
-            running=lambda: self.running, note_lost=self.note_lost, then=begin,
+        self._calls = AsyncCalls(
+            handler, self._observers, running, shared.stop,
+            settles=self._acks.hold_up_running, ended=self._settle,
         )  # fmt: skip
-        self._over: list[Delivery[Any]] = []  # calls that ended in this iteration of the event loop
+        self._leases = AsyncLeases(self, shared, handler.timeout, run, begin)
+        self._over: dict[tuple[float, bool], int] = {}  # calls that ended in this iteration of the event loop
         self._not_begun: list[Delivery[Any]] = []  # their tasks have begun, but their leases may have expired
         self._resting = False  # it waits until there is capacity to claim
         self._ending = False  # no more calls begin
@@ -111,7 +106,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         """Wait for the running calls, and settle all calls, until the worker gives up on Redis."""
         await self._broker._run(self.holding.release_unstarted())
         await self._acks.all()
-        while tasks := [task for task, *_ in self._tasks.running.values() if not task.done()]:
+        while tasks := [task for task, _ in self._tasks.running.values() if task and not task.done()]:
             await asyncio.wait(tasks)
         await self._acks.all()
         while self._unstarted and not self._stop.giving_up.is_set():
@@ -123,7 +118,8 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         claimer, permit = self.claimer, self.holding.permit
         while not self._stop.finishing.is_set():
             await self._ready()
-            wanted, ahead = self._wanted, self._tasks.full
+            wanted = self._wanted
+            ahead = bool(self._unstarted) or len(self._tasks.running) >= self.concurrency
             if wanted == 0:  # the next claim also acks calls that end in the meantime
                 self._resting = True
                 await self._one_ends(CHECK)
@@ -135,7 +131,6 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
                 self._acks.later()
                 await asyncio.sleep(claimer.pause)
             if deliveries:
-                self._tasks.claimed = time.monotonic()
                 self._unstarted.extend(deliveries)
                 self._tasks.begin()
             elif permit.passed:
@@ -163,7 +158,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     def _may_begin(self) -> bool:
         """Whether a call may begin now."""
         ends = self._ending or self._stop.finishing.is_set() or self._acks.begins
-        return not (ends or self._leases.unsure)
+        return not ends and self.holding.doubt is self.holding.checked
 
     async def _one_ends(self, seconds: float | None) -> None:
         """Wait until a call ends, or for this time (seconds; None: no limit)."""
@@ -175,14 +170,10 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     def _end(self) -> None:
         """Handle the end of calls, once for all that ended in the same iteration of the event loop."""
-        self._last_end = time.monotonic()
-        ended: dict[float, int] = {}  # nearly always of one beginning
-        for delivery in self._over:
-            began = self._tasks.running.pop(delivery)[2]
-            ended[began] = ended.get(began, 0) + 1
-        for began, calls in ended.items():
-            self._pace.note(self._last_end - began, calls)
-        self.holding.permit.end_of(self._over)
+        now = time.monotonic()
+        for (began, waited), calls in self._over.items():  # nearly always of one beginning
+            side_by_side = 1 if waited else self.concurrency / calls  # what never waits runs alone
+            self._pace.note((now - began) * side_by_side, calls)
         self._over.clear()
         self._tasks.begin()
         if not self._resting or self._wanted > 0:
@@ -192,7 +183,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         """Begin a call, in the task of its delivery."""
         now = time.monotonic()
         self._shared.watch.turn(now)
-        if self._leases.are_over(now):  # another call has blocked the event loop for too long
+        if self.holding.are_over(now):  # another call has blocked the event loop for too long
             self._not_begun.append(delivery)
             if len(self._not_begun) == 1:
                 self._loop.call_soon(self._take_back, context=self._context)
@@ -200,15 +191,15 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         if delivery._time_to_live(now) <= 0:  # noqa: SLF001 - not public
             release = partial(self.holding.release_outlived, [delivery])
             return self._finally(delivery, lambda: self._broker._run(release()))
-        return self._calls.begin(delivery)
+        return self._calls.begin(delivery, now)
 
-    def _settle(self, delivery: Delivery[Any], error: BaseException | None) -> Rest:
+    def _settle(self, delivery: Delivery[Any], error: BaseException | None, waited: bool) -> Rest:  # noqa: FBT001 - a callback
         """Settle a call that has ended, with others if possible."""
         self._last_end = ended = time.monotonic()  # first: `tend` looks at it
         if not self.settling.finish(delivery, error, ended):
             return self._finally(delivery, lambda: self._settle_alone(delivery, error))
+        self._note_end(delivery, waited=waited)
         self._acks.later()
-        self._note_end(delivery)
         return None
 
     async def _finally(self, delivery: Delivery[Any], make: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -217,12 +208,15 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         except Exception:  # noqa: BLE001 - it is logged
             logger.exception("%s: a call could not be settled", self.queue.name)
         finally:
-            self._note_end(delivery)
+            self.holding.permit.end_of([delivery])
+            self._note_end(delivery, waited=True)
 
-    def _note_end(self, delivery: Delivery[Any]) -> None:
+    def _note_end(self, delivery: Delivery[Any], *, waited: bool) -> None:
+        """Note that a call has ended; `_end` follows, once for all that end in the same iteration."""
         if not self._over:
             self._loop.call_soon(self._end, context=self._context)
-        self._over.append(delivery)
+        of = self._tasks.running.pop(delivery)[1], waited
+        self._over[of] = self._over.get(of, 0) + 1
 
     def _take_back(self) -> None:
         """Put back calls that had a task but have not begun, if their messages are still held."""
@@ -242,19 +236,14 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     # From the worker's thread
 
-    def take_due(self) -> list[Delivery[Any]]:
-        """The deliveries whose leases a blocked event loop has not extended in time."""
-        return self._leases.take_due()
-
-    def note_extended(self, lost: list[Delivery[Any]] | None) -> None:
-        """Note which of these leases are lost; None: unknown."""
-        self._leases.note_extended(lost)
+    @property
+    def _kept(self) -> list[Delivery[Any]]:
+        return [*self.held, *self.running] if self._leases.need_help else []
 
     @property
     def running(self) -> list[Delivery[Any]]:
         """The deliveries whose calls are running or being settled."""
-        over = {*self._over}
-        return [delivery for delivery in [*self._tasks.running] if delivery not in over]
+        return [*self._tasks.running]
 
     def runs(self, delivery: Delivery[Any]) -> bool:
         """Whether its handler is running."""
@@ -263,14 +252,8 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     def name_of(self, task: asyncio.Task[Any]) -> str:
         """The call that this task runs; empty: it does not belong to this consumer."""
         running = [*self._tasks.running.items()]
-        of = next((one for one, (its, *_) in running if its is task and self.runs(one)), None)
+        of = next((one for one, (its, _) in running if its is task and self.runs(one)), None)
         return "" if of is None else self.called(of)
-
-    @property
-    def holds(self) -> tuple[int, float]:
-        """The number of held messages, and when the oldest was claimed."""
-        since = [claimed for _, claimed, _ in [*self._tasks.running.values()]]
-        return len(since) + len(self._unstarted) + len(self._done), min(since, default=self._tasks.claimed)
 
     def cut_short(self) -> None:
         """Let the event loop cancel all calls after a second signal; it also applies their timeouts."""
@@ -286,21 +269,8 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
     def tend(self) -> None:
         """Release messages behind stuck calls, and ack calls that ended before the event loop was blocked."""
         now, tending = time.monotonic(), self._shared.tending
-        if self._timeout is not None or self._deadline:
-            self._say_late(now - LATE)
-        if self._unstarted and now - self._tasks.claimed > STUCK_AFTER and self.holding.may_retry:
+        self._say_late([(one, began) for one, (_, began) in [*self._tasks.running.items()]])
+        if self._waits(now) > STUCK_AFTER and self.holding.may_retry:
             tending.run(self.holding.release_unstarted())
         if self._done and now - self._last_end > STUCK_AFTER and self.holding.may_retry:
             self.settle_finished(tending)
-
-    def _say_late(self, now: float) -> None:
-        """Log each call that exceeds its limit, once."""
-        before = -inf if self._timeout is None else now - self._timeout
-        late = {
-            one
-            for one, (*_, began) in [*self._tasks.running.items()]
-            if self.runs(one) and (began < before or (self._deadline and one._time_to_live(now) <= 0))  # noqa: SLF001
-        }
-        for delivery in late - self._late:
-            self.say_late(delivery)
-        self._late = late

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,7 @@ class AsyncSettling:
         self._done, self._settle, self._ready, self._run, self._stop = done, settle, ready, run, stop
         self._enough, self._then = enough, then
         self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0  # when it ends, monotonic seconds
         self._failing = False  # the timer is for a retry
         self.begins = False
         self._connects = inf  # when it began to connect, by the clock of the event loop
@@ -61,13 +63,13 @@ class AsyncSettling:
         self.context: Context | None = None
 
     def later(self) -> None:
-        """Settle the finished calls soon, if there are any."""
+        """Settle the finished calls soon, if there are any, and now if enough or one for too long."""
         if not self._done or self._failing:
             return
-        if self._enough():
-            self.now()
-        elif self._timer is None:
+        if self._timer is None:
             self._set(SETTLE_WITHIN)
+        if self._enough() or time.monotonic() > self._due:  # calls may keep the timer from its end
+            self.now()
 
     def now(self) -> None:
         """Settle the finished calls as soon as there is a connection, but not in this iteration.
@@ -92,8 +94,7 @@ class AsyncSettling:
         loop.call_soon(self._then, context=self.context)
         await self._run(self.steps())
 
-    @property
-    def holds_up_running(self) -> bool:
+    def hold_up_running(self) -> bool:
         """Whether a running call must wait for a short time."""
         return self.begins and asyncio.get_running_loop().time() - self._connects < OPENS_WITHIN
 
@@ -120,6 +121,7 @@ class AsyncSettling:
     def _set(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self._due = time.monotonic() + seconds
         self._timer = asyncio.get_running_loop().call_later(seconds, self.now, context=self.context)
 
     def _unset(self) -> None:

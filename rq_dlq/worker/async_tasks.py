@@ -29,15 +29,12 @@ if TYPE_CHECKING:
     """What is left of a call, to be awaited; None: it has ended."""
     Run: TypeAlias = Callable[[Delivery[Any]], Rest]
 
-Call: TypeAlias = tuple[asyncio.Task[None], float, float]
-"""The task of a delivery, when that was claimed, and when the call began: monotonic seconds."""
+Call: TypeAlias = tuple[asyncio.Task[None] | None, float]
+"""The task of a call, and when it began, monotonic seconds; None: its task is eager, and being made."""
 
 
 class AsyncTasks:
     """Begins calls, with at most `most` running concurrently.
-
-    A call that awaits something has its own task. Calls that never wait run one after another in one task,
-    since a task costs as much as the rest of such a call.
 
     Args:
         unstarted: the deliveries whose calls have not begun; another thread may take some.
@@ -46,8 +43,7 @@ class AsyncTasks:
         create: makes a task.
 
     Attributes:
-        running: the deliveries whose calls have begun, until their consumer removes them.
-        claimed: when the unstarted deliveries were claimed, monotonic seconds.
+        running: the deliveries whose calls have begun; `run` removes each when its call has ended.
     """
 
     def __init__(
@@ -63,12 +59,6 @@ class AsyncTasks:
         self._turn: object = None  # the loop's iteration in which calls share a task; None: it has ended
         self._stopped = False  # no call could begin: enough have ended, or none is left
         self.running: dict[Delivery[Any], Call] = {}
-        self.claimed = 0.0
-
-    @property
-    def full(self) -> bool:
-        """Whether the limit of concurrent calls is reached."""
-        return len(self.running) >= self._most
 
     def begin(self) -> None:
         """Begin as many calls as can run. If the first call never waits, its task also runs others."""
@@ -100,7 +90,10 @@ class AsyncTasks:
     def _begin_one(self, run: Callable[[Delivery[Any]], Coroutine[Any, Any, None]], began: float) -> bool:
         if (delivery := self._next()) is None:
             return False
-        self.running[delivery] = self._create(run(delivery)), self.claimed, began
+        self.running[delivery] = None, began
+        task = self._create(run(delivery))
+        if delivery in self.running:  # the call of an eager task may have ended
+            self.running[delivery] = task, began
         return True
 
     def _next(self) -> Delivery[Any] | None:
@@ -117,33 +110,27 @@ class AsyncTasks:
             await rest
 
     async def _run_on(self, turn: object, began: float, delivery: Delivery[Any]) -> None:
-        """Run a call, and others in this event loop iteration, until one changes the task or its context.
-
-        An eager task runs this before its delivery is in `running`.
-        """
+        """Run a call, and others in this event loop iteration, until one changes the task or its context."""
         context, task = copy_context(), asyncio.current_task()
         await self._run_alone(delivery)
-        while task is not None and self._turn is turn and _is_untouched(task) and _is_current(context):
+        while task is not None and self._turn is turn and _is_unchanged(task, context):
             following = self._next()
             if following is None:
                 self._stopped = True
                 break
-            self.running[following] = task, self.claimed, began
+            self.running[following] = task, began
             if (rest := self._run(following)) is not None:
                 await rest
 
 
-def _is_untouched(task: asyncio.Task[None]) -> bool:
-    """Whether the task has no pending cancellation and no callbacks, such as one that releases a lock.
+def _is_unchanged(task: asyncio.Task[None], context: Context) -> bool:
+    """Whether a call left nothing to the next one: no cancellation, no callback, no context variable.
 
-    Before Python 3.13 a withdrawn cancellation is still raised when the task waits.
+    Before Python 3.13 a withdrawn cancellation is still raised when the task waits. A callback may release a
+    lock. Variables are compared by identity.
     """
-    cancelled = task.cancelling() or getattr(task, "_must_cancel", False)
-    return not (cancelled or getattr(task, "_callbacks", True))
-
-
-def _is_current(context: Context) -> bool:
-    """Whether the context variables equal those of this copy, by identity."""
+    if task.cancelling() or getattr(task, "_must_cancel", False) or getattr(task, "_callbacks", True):
+        return False
     now = copy_context()
     if len(now) != len(context):
         return False

@@ -1,8 +1,9 @@
 """Detects calls that block the event loop, from the worker's thread.
 
-A blocked loop extends no leases, so the worker's thread does (`async_leases`), when the loop has not turned
-for 0.2 s. It sees which task runs there, so the log has a name. That ends with the handler's timeout, or
-after ten leases: a call that never ends must not keep its messages forever. Each call that begins is a turn.
+A blocked loop extends no leases, so the worker's thread does (`leases`), when the loop has not turned for
+0.2 s. It sees which task runs there, so the log has a name. That ends with the handler's timeout, or after
+ten leases: a call that never ends must not keep its messages forever, so the process is unhealthy then. Each
+call that begins is a turn.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rq_dlq._redis import Connections
     from rq_dlq.core.cancelling.calls import Notice
     from rq_dlq.core.steps.call import Command
-    from rq_dlq.core.steps.step import Steps
     from rq_dlq.worker.consumer import Consumer
 
 PERIOD = 0.5  # seconds between two polls
@@ -43,7 +42,7 @@ class Cancels:
             return
         self._due = now + PERIOD
         try:
-            notices = connections.run(driving.unrepeated(self._read()))
+            notices = connections.run(driving.unrepeated(driving.as_it_is(self._notices)))
         except (RqDlqError, NodeUnavailable) as error:
             logger.debug("cannot read which messages were cancelled: %s", error)
             return
@@ -51,6 +50,3 @@ class Cancels:
         for notice in {*notices} - self._passed_on:
             if any(one.cancel(notice.held) for one in consumers if one.queue.name == notice.queue):
                 self._passed_on.add(notice)
-
-    def _read(self) -> Steps[list[Notice]]:
-        return (yield self._notices)  # type: ignore[no-any-return]

@@ -63,9 +63,7 @@ class Claimer(Generic[D]):
                 count=count,
                 wait=self._waited,
                 permit=holding.permit,
-                undecodable=lambda delivery, settlement, error: undecodable.append(
-                    (delivery, settlement, error)
-                ),
+                undecodable=lambda *failure: undecodable.append(failure),
                 stopped=self._stop.finishing.is_set,
             )
         except RqDlqError as error:

@@ -91,10 +91,6 @@ class Patience:
 class Permit(claim.Permit):
     """A consumer's access to the one permit of its worker process to run a suspect.
 
-    A suspect is a message whose lease expired before, perhaps because it killed its worker. Suspects run one
-    at a time: if one kills the process, no other is charged for it. The permit is acquired for each claim,
-    since a claim may return a suspect, and kept until that suspect is settled.
-
     Args:
         only: the permit, shared by all consumers of the process.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from rq_dlq.values.durations import human
 from rq_dlq.values.signature import TASK
 from rq_dlq.worker.claimer import Claimer
-from rq_dlq.worker.holding import Holding
+from rq_dlq.worker.holding import RETRY_AFTER, Holding
 from rq_dlq.worker.settling import Settling
+from rq_dlq.worker.stopping import DeadlinePassed, HandlerTimeout
 from rq_dlq.worker.tally import logger
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ class Consumer(ABC, Generic[D]):
         self._shared, self._stop = shared, shared.stop
         self._key = self.queue.keys["messages"]
         self._observers = self.queue.client.observers
+        self._late = set[D]()  # their calls exceed their limits, and this was logged
+        self._asked = 0.0  # when the worker's thread last tried to extend leases, monotonic seconds
         self._thread = threading.Thread(target=self._main, name=f"rq-dlq {self.queue.name}", daemon=True)
 
     def start(self) -> None:
@@ -116,12 +120,23 @@ class Consumer(ABC, Generic[D]):
         name = delivery.headers.get(TASK) or self._handler.name
         return f"{name} ({delivery.queue} {delivery.id})"
 
-    def say_late(self, delivery: D) -> None:
-        """Log that a call keeps running after its limit, since it cannot be interrupted."""
-        limit = "its message's time to live"
-        if self._timeout is not None:
-            limit = f"its timeout of {human(round(1000 * self._timeout))}"
-        logger.warning("%s runs longer than %s, and does not end", self.called(delivery), limit)
+    def _overruns(self, call: D, began: float, now: float) -> type[HandlerTimeout] | None:
+        """The limit that a call has exceeded by now (monotonic seconds); None: it has not."""
+        if self._timeout is not None and now - began > self._timeout:
+            return HandlerTimeout
+        over = self._deadline and call._time_to_live(now) <= 0  # noqa: SLF001 - not public
+        return DeadlinePassed if over else None
+
+    def _say_late(self, calls: Iterable[tuple[D, float]]) -> None:
+        """Log once each of these calls that keeps running after its limit, since it cannot be interrupted."""
+        now = time.monotonic() - LATE
+        late = {one for one, began in calls if self.runs(one) and self._overruns(one, began, now)}
+        for delivery in late - self._late:
+            limit = "its message's time to live"
+            if self._timeout is not None:
+                limit = f"its timeout of {human(round(1000 * self._timeout))}"
+            logger.warning("%s runs longer than %s, and does not end", self.called(delivery), limit)
+        self._late = late
 
     @property
     def busy(self) -> bool:
@@ -140,17 +155,45 @@ class Consumer(ABC, Generic[D]):
     # From the worker's thread
 
     @property
-    @abstractmethod
     def holds(self) -> tuple[int, float]:
         """The number of held messages, and when the oldest was claimed, monotonic seconds."""
+        held = self.held
+        return len(held), min((one._lease.read_at for one in held), default=0.0)
 
-    @abstractmethod
+    @property
+    def held(self) -> list[D]:
+        """All deliveries that are not settled; one that moves on meanwhile may be in it twice."""
+        return [*self._unstarted.copy(), *self.running, *self._done.copy()]
+
+    def _waits(self, now: float) -> float:
+        """For how long the next message has waited for its call, seconds."""
+        try:
+            return now - self._unstarted[0]._lease.read_at
+        except IndexError:
+            return 0.0
+
     def take_due(self) -> list[D]:
-        """The deliveries whose leases the worker's thread must extend now; then call `note_extended`."""
+        """A delivery of each claim whose lease the worker's thread must extend; then call `note_extended`."""
+        now, third = time.monotonic(), self.holding.lease / 3
+        if now - self.holding.extended <= third or now - self._asked <= min(RETRY_AFTER, third):
+            return []
+        kept = {one.token: one for one in self._kept if not (one.settled or one.lost)}
+        if kept:
+            self._asked = now
+        return [*kept.values()]
 
+    @property
     @abstractmethod
+    def _kept(self) -> list[D]:
+        """The deliveries whose leases the worker's thread keeps; those that run are the last."""
+
     def note_extended(self, lost: list[D] | None) -> None:
         """Note which of these leases are lost; None: unknown."""
+        if lost is not None:
+            self.holding.extended = self._asked
+            self.note_lost(lost)
+        if lost != []:
+            self.holding.doubt = object()
 
     @abstractmethod
     def tend(self) -> None:
@@ -165,7 +208,7 @@ class Consumer(ABC, Generic[D]):
 
         A call that has not begun will not begin: its message was removed.
         """
-        for delivery in [*self.running, *self._done.copy(), *self._unstarted.copy()]:
+        for delivery in self.held:
             if delivery._held == held:
                 delivery.cancelled = True
                 if self.runs(delivery):

@@ -74,10 +74,6 @@ def leave(
 ) -> None:
     """Remove the report, settle the remaining messages, and log those that could not be settled.
 
-    If the worker gave up on Redis, it tries for one more second, over new connections: the old ones may be
-    broken, for example by a firewall that dropped them while calls ran. If the first call gets no answer,
-    there is no other.
-
     Args:
         alive: the consumers that have not ended, since their calls cannot be interrupted.
     """
@@ -94,7 +90,9 @@ def leave(
             for verb, count in consumer.left.items():
                 left[verb][name] += count
     for verb, level in LEVELS.items():
-        _say(verb, left[verb], level)
+        for name, count in (+left[verb]).items():
+            line = "%s: cannot %s %s: redelivered after the lease"
+            logger.log(level, line, name, verb, many(count, "message"))
     if given_up:
         last.close()
 
@@ -134,9 +132,3 @@ def _left(stats: QueueStats, why: str) -> str:
         parts.append(f"{later:,} scheduled, the next in {human(round(1000 * (stats.next_due or 0)))}")
     parts += [f"{stats.blocked:,} blocked"] if stats.blocked else []
     return ", ".join(parts)
-
-
-def _say(verb: str, left: Counter[str], level: int) -> None:
-    for name, count in (+left).items():
-        messages = many(count, "message")
-        logger.log(level, "%s: cannot %s %s: redelivered after the lease", name, verb, messages)

@@ -29,9 +29,7 @@ SETTLE_WITHIN = 0.005  # seconds after the end of a call; earlier ones are not r
 
 
 class Finished:
-    """The finished calls of all consumers of a worker process that are not settled.
-
-    If the process is killed, they are repeated. Each consumer keeps its own calls; here they are counted.
+    """The number of finished calls that are not settled, of all consumers of a worker process.
 
     Args:
         most: the limit of finished calls.

@@ -48,8 +48,10 @@ class Holding(Generic[D]):
         lease: seconds.
         unstarted: claimed; their calls have not begun.
         done: their calls have ended, and must be settled (`Settling`).
-        doubt: another object whenever messages were put back into `unstarted` that may have been released:
-            their leases must be extended before one begins.
+        doubt: another object whenever messages in `unstarted` may have been lost or released: their leases
+            must be extended before one begins.
+        checked: the `doubt` before the last extension.
+        extended: when all leases were last extended, or no later than that; monotonic seconds.
         releases: begins and ends of releases of `unstarted`: odd while one runs.
         failed: when an ack, a release or a claim last failed, monotonic seconds.
         failing_since: when acks began to fail; 0: the last acks succeeded.
@@ -65,7 +67,8 @@ class Holding(Generic[D]):
         self._stop = shared.stop
         self.unstarted: deque[D] = deque()
         self.done: deque[D] = shared.finished.of_consumer()
-        self.doubt = object()
+        self.checked = self.doubt = object()
+        self.extended = time.monotonic()
         self.releases = 0
         self.failed = -inf
         self.failing_since = 0.0
@@ -105,10 +108,7 @@ class Holding(Generic[D]):
         logger.error("%s %s is acked without a result: %s", self.queue.name, delivery.id, why)
 
     def may_pass(self, failure: RqDlqError, since: float) -> bool:
-        """Whether to retry: always if there was no answer, for the length of a lease if the call was refused.
-
-        A server that cannot write to its disk refuses everything until there is space.
-        """
+        """Whether to retry: always if there was no answer, for a lease if the call was refused."""
         if isinstance(failure, BrokerRefused) and not isinstance(failure, MissingRights):
             return time.monotonic() - since < self.lease
         return isinstance(failure, BrokerUnavailable)
@@ -185,6 +185,24 @@ class Holding(Generic[D]):
             self.log("cannot release the messages of a claim whose reply was lost", failure, WARNING)
             self.failed = time.monotonic()
 
+    def are_over(self, now: float) -> bool:
+        """Whether all leases may have ended before this time (monotonic seconds)."""
+        return now - self.extended > self.lease
+
+    @property
+    def unsure(self) -> bool:
+        """Whether `unstarted` may be lost: a release failed, or the leases were not extended."""
+        return self.doubt is not self.checked or self.are_over(time.monotonic())
+
+    def extend_all(self, held: Sequence[D]) -> Steps[list[D] | None]:
+        """Extend all leases, and drop messages lost before their calls began; as `extend`."""
+        began, doubt = time.monotonic(), self.doubt
+        lost: list[D] | None = (yield from self.extend(held)) if held else []
+        if lost is not None:
+            self._drop(lost)
+            self.extended, self.checked = began, doubt
+        return lost
+
     def extend(self, deliveries: Sequence[D]) -> Steps[list[D] | None]:
         """Extend the leases of these deliveries; returns the lost ones. None: unknown."""
         try:
@@ -195,8 +213,7 @@ class Holding(Generic[D]):
         self._vitals.note_success(self.queue.name, logger)
         return [delivery for delivery, held in zip(deliveries, still, strict=True) if not held]
 
-    def drop(self, lost: Iterable[D]) -> None:
-        """Drop deliveries that were lost before their calls began."""
+    def _drop(self, lost: Iterable[D]) -> None:
         # The calls of the others have begun, or they were released.
         dropped = [delivery for delivery in lost if deques.take(self.unstarted, delivery)]
         if dropped:

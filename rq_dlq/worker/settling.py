@@ -163,7 +163,8 @@ class Settling(Generic[D]):
 
     def note(self, delivery: D, settlement: Settlement, error: BaseException | str | None) -> Steps[None]:
         """Count a failure, and log it."""
-        self._tally.note(delivery, settlement, error, (yield from self._settings.read()))
+        self._tally.add([settlement], "redelivered")
+        report(delivery, settlement, error, (yield from self._settings.read()))
 
     def _note_settled(self, delivery: D, error: BaseException | None) -> Steps[None]:
         """Count and log the handler's own settlement of its delivery."""

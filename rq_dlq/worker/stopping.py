@@ -106,9 +106,7 @@ def cutting_short(cuts: Sequence[Callable[[], object]]) -> Generator[None]:
 def heeding_signals(stop: Stop, log: logging.Logger) -> Generator[None]:
     """Pass SIGTERM, SIGINT and SIGHUP on to a stop, and log them, if this is the main thread.
 
-    A separate thread does both. A signal handler interrupts the main thread at any point, even in another
-    handler, so it must not set an event or log: the main thread may hold the lock that this requires. While
-    the program's own code blocks the main thread, a third signal has its default effect.
+    While the program's own code blocks the main thread, a third signal has its default effect.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -19,8 +19,6 @@ from rq_dlq.values.fingerprint import from_user
 from rq_dlq.values.visible import visible_line
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from rq_dlq.core.queues.queue import QueueState
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.policy import QueueSettings
@@ -73,17 +71,6 @@ class Tally:
         if self.then is not None:
             self.then()
         return counts
-
-    def note(
-        self,
-        delivery: Leased[Any],
-        settlement: Settlement,
-        error: BaseException | str | None,
-        settings: QueueSettings | None = None,
-    ) -> None:
-        """Count a failure, and log it."""
-        self.add([settlement], "redelivered")
-        report(delivery, settlement, error, settings)
 
 
 class SettingsInForce:
@@ -142,9 +129,14 @@ def _report(
         "delivery_count": delivery.delivery_count,
     }
     if settlement.outcome in LEVELS:
-        level = min(LEVELS[settlement.outcome], _purpose(error))
+        at_most = next(
+            (level for kind, level in ON_PURPOSE.items() if isinstance(error, kind)), logging.ERROR
+        )
+        level = min(LEVELS[settlement.outcome], at_most)
         seen = (settlement.outcome == "dead" and level == logging.ERROR) or logger.isEnabledFor(logging.DEBUG)
-        trace = _of_user(error) if seen and isinstance(error, BaseException) else None
+        trace = None
+        if seen and isinstance(error, BaseException):
+            trace = type(error), error, from_user(error.__traceback__)
         then = _then(delivery, settlement, settings)
         what = _what(delivery, settlement, settings)
         logger.log(level, "%s: %s: %s; %s", where, what, _text(error), then, exc_info=trace, extra=fields)
@@ -155,16 +147,6 @@ def _report(
         why = "it is no longer in the queue" if settlement.outcome == "gone" else "the lease was lost"
         line = "%s: %s, so the result of attempt %d is ignored"
         logger.warning(line, where, why, delivery.attempt, extra=fields)
-
-
-def _purpose(error: object) -> int:
-    """The level at which a failure with this error is logged, at most."""
-    return next((level for kind, level in ON_PURPOSE.items() if isinstance(error, kind)), logging.ERROR)
-
-
-def _of_user(error: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
-    """An error for the log, with a traceback that begins in the user's code."""
-    return type(error), error, from_user(error.__traceback__)
 
 
 def _text(error: BaseException | str | None) -> str:

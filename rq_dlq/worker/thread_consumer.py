@@ -19,11 +19,11 @@ from rq_dlq._redis.in_flight import InFlight, Underway
 from rq_dlq.core.steps.riding import riding
 from rq_dlq.values.record import EXPIRES, FLAGS
 from rq_dlq.worker.claiming import Pace
-from rq_dlq.worker.consumer import LATE, STUCK_AFTER, Consumer
+from rq_dlq.worker.consumer import STUCK_AFTER, Consumer
 from rq_dlq.worker.finished import SETTLE_WITHIN
 from rq_dlq.worker.holding import RETRY_AFTER
 from rq_dlq.worker.running import Running
-from rq_dlq.worker.stopping import DeadlinePassed, HandlerTimeout, Stopped
+from rq_dlq.worker.stopping import Stopped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,16 +33,14 @@ if TYPE_CHECKING:
     from rq_dlq.client.handlers import Handler
     from rq_dlq.core.steps.step import Steps
     from rq_dlq.worker.shared import Shared
+    from rq_dlq.worker.stopping import HandlerTimeout
 
 A_FEW = 20  # messages of which half may wait when others are claimed, however many threads there are
 SENT = 1  # round trips whose replies may be unread when a call begins
 
 
 class ThreadConsumer(Consumer["Delivery[Any]"]):
-    """Claims for one handler, runs calls one after another, and settles in batches.
-
-    The worker's thread extends its leases (`Leases`) and releases messages that wait too long.
-    """
+    """Claims for one handler, runs calls one after another, and settles in batches."""
 
     def __init__(self, handler: Handler, shared: Shared) -> None:
         super().__init__(handler, handler.queue, shared)
@@ -50,10 +48,6 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         self._pace = Pace()
         self._calls = Running(handler)
         self._current: Delivery[Any] | None = None  # its handler is running, or it is about to be settled
-        self._extended = 0.0  # when it last claimed and extended, monotonic seconds
-        self._asked = 0.0  # when it last tried to extend leases
-        self._checked = self.holding.doubt  # the unstarted deliveries are not lost, since then
-        self._late: Delivery[Any] | None = None  # its call exceeds its timeout, and this was logged
         self._due = 0.0  # when to settle the messages in `_done`, monotonic seconds
         self._count = 1  # messages of the last claim, at most
         self._sent = Underway(self._take_sent)
@@ -61,16 +55,13 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
 
     def _main(self) -> None:
         super()._main()
-        self._settle_rest()
-        while (self._done or self._unstarted) and not self._stop.giving_up.wait(RETRY_AFTER):
-            self._settle_rest()
-        self._shared.settling.run(self.holding.give_back())
-
-    def _settle_rest(self) -> None:
-        settling = self._shared.settling
-        self._sent.read(settling)
-        self.settle_finished(settling)
-        settling.run(self.holding.release_unstarted())
+        settling, ended = self._shared.settling, False
+        while not ended:
+            self._sent.read(settling)
+            self.settle_finished(settling)
+            settling.run(self.holding.release_unstarted())
+            ended = not (self._done or self._unstarted) or self._stop.giving_up.wait(RETRY_AFTER)
+        settling.run(self.holding.give_back())
 
     def _consume(self) -> None:
         connections, claimer, permit = self._shared.claiming, self.claimer, self.holding.permit
@@ -98,7 +89,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         """Take what was claimed then (monotonic seconds); its lease began no earlier."""
         if found:
             alone = not (self._unstarted or self._done or self._current)
-            self._extended = claimed if alone else min(self._extended, claimed)
+            self.holding.extended = claimed if alone else min(self.holding.extended, claimed)
             self._unstarted.extend(found)
 
     def _run_all(self) -> None:
@@ -173,7 +164,7 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         if self._stop.finishing.is_set():
             self._shared.settling.run(holding.release_unstarted())
             return None
-        if holding.doubt is not self._checked or time.monotonic() - self._extended > holding.lease:
+        if holding.doubt is not holding.checked or time.monotonic() - holding.extended > holding.lease:
             self._drop_lost()
         try:
             self._current = delivery = self._unstarted.popleft()
@@ -206,12 +197,10 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
 
     def _drop_lost(self) -> None:
         """Drop deliveries that were lost before their handlers started."""
-        self._checked = self.holding.doubt
-        unstarted = [*self._unstarted.copy()]
-        lost = self._shared.settling.run(self.holding.extend(unstarted)) if unstarted else None
-        if lost is not None:
-            self._extended = time.monotonic()
-        self.holding.drop(lost or ())
+        doubt = self.holding.doubt
+        if self._unstarted:
+            self._shared.settling.run(self.holding.extend_all([*self._unstarted.copy()]))
+        self.holding.checked = doubt  # even if it was refused: not again for each message
 
     def _settle(self, delivery: Delivery[Any], error: BaseException | None) -> None:
         began = time.monotonic()
@@ -232,73 +221,30 @@ class ThreadConsumer(Consumer["Delivery[Any]"]):
         """Whether its handler is running."""
         return delivery is self._calls.delivery
 
-    @property
-    def holds(self) -> tuple[int, float]:
-        """The number of messages that it holds, and when the oldest was claimed."""
-        held = [*self._unstarted.copy(), *self._done.copy(), *self.running]
-        return len(held), min((one._lease.read_at for one in held), default=0.0)
-
     def tend(self) -> None:
         """Release messages behind a stuck call, and settle calls that ended before it."""
-        now, timed_out, tending = time.monotonic(), self._overruns(), self._shared.tending
-        if timed_out and self._overruns(since=LATE):
-            self._say_late()
-        if (timed_out or self._waits(now) > STUCK_AFTER) and self.holding.may_retry:
-            tending.run(self.holding.release_unstarted())
-        if (self._runs_longer_than(SETTLE_WITHIN) or self.holding.failing_since) and self.holding.may_retry:
+        now, tending, holding = time.monotonic(), self._shared.tending, self.holding
+        self._say_late([(one, self._calls.began) for one in self.running])
+        if (self._limit or self._waits(now) > STUCK_AFTER) and holding.may_retry:
+            tending.run(holding.release_unstarted())
+        is_long = self._calls.delivery is not None and now - self._calls.began > SETTLE_WITHIN
+        if (is_long or holding.failing_since) and holding.may_retry:
             self.settle_finished(tending)
             self._sent.read_meanwhile(tending)
-
-    def _waits(self, now: float) -> float:
-        """For how long the next message has waited for its call, seconds."""
-        try:
-            return now - self._unstarted[0]._lease.read_at
-        except IndexError:
-            return 0.0
-
-    def _say_late(self) -> None:
-        late = self._calls.delivery
-        if late is not None and late is not self._late:
-            self._late = late
-            self.say_late(late)
 
     def cut_short(self) -> None:
         """Raise an error inside a call over its limit, or in any call after a second signal."""
         running = self._calls.delivery
-        if self._stop.cancelling.is_set():
-            self._calls.cut_short(running, Stopped)
-        elif limit := self._overruns():
+        if limit := Stopped if self._stop.cancelling.is_set() else self._limit:
             self._calls.cut_short(running, limit)
 
-    def _overruns(self, since: float = 0) -> type[HandlerTimeout] | None:
-        """The limit that the running call has exceeded by more than this (seconds); None: it has not."""
-        running, now = self._calls.delivery, time.monotonic() - since
-        if self._timeout is not None and self._runs_longer_than(self._timeout + since):
-            return HandlerTimeout
-        if self._deadline and running is not None and running._time_to_live(now) <= 0:  # noqa: SLF001
-            return DeadlinePassed
-        return None
+    @property
+    def _limit(self) -> type[HandlerTimeout] | None:
+        """The limit that the running call has exceeded; None: it has not."""
+        running, now = self._calls.delivery, time.monotonic()
+        return None if running is None else self._overruns(running, self._calls.began, now)
 
-    def _runs_longer_than(self, seconds: float) -> bool:
-        """Whether a call has been running for longer than this."""
-        return self._calls.delivery is not None and time.monotonic() - self._calls.began > seconds
-
-    def take_due(self) -> list[Delivery[Any]]:
-        """A delivery of each claim whose lease must be extended now; then call `note_extended`."""
-        now, third = time.monotonic(), self.holding.lease / 3
-        if now - self._extended <= third or now - self._asked <= min(RETRY_AFTER, third):
-            return []
-        current = None if self._overruns() else self._current
-        held = [*self._unstarted.copy(), *self._done.copy(), *([current] if current is not None else ())]
-        kept = {delivery.token: delivery for delivery in held if not (delivery.settled or delivery.lost)}
-        if kept:
-            self._asked = now
-        return [*kept.values()]
-
-    def note_extended(self, lost: list[Delivery[Any]] | None) -> None:
-        """Note which of these leases are lost; None: unknown."""
-        if lost is not None:
-            self._extended = self._asked
-            self.note_lost(lost)
-        if lost != []:
-            self.holding.doubt = object()
+    @property
+    def _kept(self) -> list[Delivery[Any]]:
+        current = None if self._limit else self._current
+        return [*self._unstarted.copy(), *self._done.copy(), *([] if current is None else [current])]

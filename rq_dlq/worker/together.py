@@ -37,9 +37,8 @@ class Together:
     """Ends the consumers of a worker together.
 
     A call may send messages to any queue of the worker, so no consumer ends while another one has messages.
-    When none has any, one of them looks at the queues. "empty": the end is when no message is ready, except
-    those that no claim takes: in a paused queue, or for another reason for five seconds. A queue with a rate,
-    or with `max_in_flight`, is waited for. "drained": when no message is ready, scheduled or leased.
+    When none has any, one of them looks at the queues (`Worker` says for what). "empty" leaves ready messages
+    that no claim takes: in a paused queue, or for another reason for five seconds.
 
     Args:
         stopped: whether the worker is stopping.

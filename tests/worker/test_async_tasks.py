@@ -13,7 +13,7 @@ import pytest
 
 import rq_dlq
 from rq_dlq.worker import Worker
-from rq_dlq.worker.async_tasks import AsyncTasks, _is_current
+from rq_dlq.worker.async_tasks import AsyncTasks, _is_unchanged
 
 MANY = 40
 VARIABLE = ContextVar("variable", default="")
@@ -153,12 +153,13 @@ async def test_a_task_may_run_before_it_is_known() -> None:
     assert ran == list(range(5))
 
 
-def test_contexts_are_compared_without_their_values() -> None:
+async def test_contexts_are_compared_without_their_values() -> None:
     HELD.set(Unequal())
-    before = copy_context()
-    assert _is_current(before)
+    before, task = copy_context(), asyncio.create_task(turns(1))
+    assert _is_unchanged(task, before)
     HELD.set(Unequal())
-    assert not _is_current(before)
+    assert not _is_unchanged(task, before)
+    await task
 
 
 def test_no_call_sees_what_another_set(broker: rq_dlq.Broker) -> None:

@@ -51,7 +51,7 @@ def test_it_loses_its_leases_in_the_end(
     timeout: float | None, broker: rq_dlq.Broker, working: Working, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the handler's timeout, or ten leases; then the process is not healthy."""
-    monkeypatch.setattr("rq_dlq.worker.async_leases.BLOCKED_LEASES", 3)
+    monkeypatch.setattr("rq_dlq.worker.leases.BLOCKED_LEASES", 3)
     queue, may_end = broker.queue("a", lease=0.3), threading.Event()
 
     @queue.handler(timeout=timeout)

@@ -39,7 +39,8 @@ def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
         "holding",
         "thread_consumer",
         "async_consumer",
-        "async_leases",
+        "leases",
+        "consumer",
         "async_settling",
     ):
         monkeypatch.setattr(f"rq_dlq.worker.{module}.RETRY_AFTER", 0.01)

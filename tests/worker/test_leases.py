@@ -30,7 +30,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._ahead = 0.0
-        for module in ("thread_consumer", "leases"):
+        for module in ("consumer", "leases"):
             monkeypatch.setattr(f"rq_dlq.worker.{module}.time", self)
 
     def monotonic(self) -> float:

@@ -28,7 +28,8 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
         "holding",
         "thread_consumer",
         "async_consumer",
-        "async_leases",
+        "leases",
+        "consumer",
         "async_settling",
     ):
         monkeypatch.setattr(f"rq_dlq.worker.{module}.RETRY_AFTER", 0.01)
