@@ -100,10 +100,7 @@ class InFlight(Generic[R]):
     @property
     def is_answered(self) -> bool:
         """Whether `result` has a reply to begin with, or will get none; without waiting."""
-        try:
-            return self._connection is None or self._is_late or bool(self._connection.can_read(0))
-        except exceptions.RedisError:
-            return True
+        return self._connection is None or self._is_late or _can_be_read(self._connection)
 
     @property
     def _is_late(self) -> bool:
@@ -137,7 +134,7 @@ class InFlight(Generic[R]):
         if connection is None or not isinstance(self._link, Link):
             return self._link.talk(commands)
         try:
-            if self._is_late and not connection.can_read(0):
+            if self._is_late and not _can_be_read(connection):
                 raise exceptions.TimeoutError("no reply in time")  # noqa: TRY301 - as if it had waited
             replies = replies_to(connection, commands, sent=True)
         except BaseException as raised:
@@ -145,6 +142,14 @@ class InFlight(Generic[R]):
             raise
         self._link.take_back(connection)
         return replies
+
+
+def _can_be_read(connection: Any) -> bool:
+    """Whether a reply, or the end of the connection, can be read without waiting."""
+    try:
+        return bool(connection.can_read(0))
+    except (exceptions.RedisError, ValueError):  # it broke; the program has closed its socket
+        return True
 
 
 class Underway(Generic[R]):

@@ -19,7 +19,7 @@ from rq_dlq import asyncio
 from rq_dlq.client.broker import Broker
 from rq_dlq.errors import ConfigurationError
 from rq_dlq.outbox.ledger import Relayed
-from rq_dlq.worker.importing import GUARD, importing
+from rq_dlq.worker.arguments import GUARD, importing
 
 if TYPE_CHECKING:
     from rq_dlq.cli._context import Context

@@ -1,8 +1,13 @@
-"""Checks the arguments of a worker; each room checks its own, since the words of its errors are its own."""
+"""What a worker refuses: arguments that are not valid, and to run while its program is imported.
+
+Each room checks its own arguments, since the words of its errors are its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, cast, get_args
 
 from rq_dlq.client.handlers import check_concurrency
@@ -14,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rq_dlq.client.handlers import Handler
+
+GUARD = 'if __name__ == "__main__":'
+_imported: ContextVar[str] = ContextVar("imported", default="")
 
 
 def check_until(until: object) -> None:
@@ -31,8 +39,7 @@ def wanted(handlers: Sequence[Handler], queues: object) -> Iterator[tuple[Handle
     """The handlers that a worker runs, each with its concurrency.
 
     Args:
-        queues: only these queues, each with its concurrency (None: the handler's own); None: all with a
-            handler.
+        queues: as of `Worker`.
 
     Raises:
         ConfigurationError: there is no handler to run, or `queues` is not valid.
@@ -57,3 +64,24 @@ def wanted(handlers: Sequence[Handler], queues: object) -> Iterator[tuple[Handle
         if concurrency is not None:
             check_concurrency(concurrency)
         yield handler, handler.concurrency if concurrency is None else cast("int", concurrency)
+
+
+@contextmanager
+def importing(module: str) -> Generator[None]:
+    """Mark that `rq-dlq worker` imports a module for its handlers."""
+    token = _imported.set(module)
+    try:
+        yield
+    finally:
+        _imported.reset(token)
+
+
+def refuse_while_importing() -> None:
+    """Refuse to run a worker during the import.
+
+    Raises:
+        ConfigurationError: an app is being imported.
+    """
+    if module := _imported.get():
+        message = f"{module} runs broker.run() while it is imported: put it under the line `{GUARD}`"
+        raise ConfigurationError(message)

@@ -14,12 +14,12 @@ from rq_dlq.worker.running import checked, end_child
 from rq_dlq.worker.stopping import DeadlinePassed, HandlerTimeout, Stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Mapping
+    from collections.abc import Awaitable, Callable, Generator
 
     from rq_dlq.asyncio.delivery import Delivery
     from rq_dlq.client.handlers import Handler
     from rq_dlq.core.queues.observers import Handling, Observers
-    from rq_dlq.worker.async_tasks import Call, Rest
+    from rq_dlq.worker.async_tasks import Rest
     from rq_dlq.worker.stopping import Stop
 
 
@@ -27,21 +27,19 @@ class AsyncCalls:
     """Runs calls of one handler, each in the task of its delivery.
 
     Args:
-        calls: the calls whose tasks have not ended, by delivery.
         stop: the stages of the worker's shutdown.
         settles: whether ended calls are about to be settled, so that running calls must wait.
         ended: called with a call's delivery, its error, and whether it has waited; returns what is left to
             be awaited.
 
     Attributes:
-        running: the deliveries whose handlers run.
+        running: the tasks of the handlers that run, by delivery.
     """
 
     def __init__(
         self,
         handler: Handler,
         observers: Observers,
-        calls: Mapping[Delivery[Any], Call],
         stop: Stop,
         *,
         settles: Callable[[], bool],
@@ -49,10 +47,10 @@ class AsyncCalls:
     ) -> None:
         self._function, self._takes_delivery = handler.function, handler.takes_delivery
         self._timeout, self._deadline = handler.timeout or inf, handler.deadline  # seconds; is there one
-        self._observers, self._calls, self._stop = observers, calls, stop
+        self._observers, self._stop = observers, stop
         self._settles, self._ended = settles, ended
         self._process = this_process()
-        self.running: set[Delivery[Any]] = set()
+        self.running: dict[Delivery[Any], asyncio.Task[Any] | None] = {}
         self._cancelled: set[Delivery[Any]] = set()
 
     def begin(self, delivery: Delivery[Any], now: float) -> Rest:
@@ -62,7 +60,7 @@ class AsyncCalls:
             now: monotonic seconds.
         """
         handling = self._observers.handling(delivery) if self._observers else None
-        self.running.add(delivery)
+        self.running[delivery] = asyncio.current_task()
         if self._settles():  # its task was made before enough calls had ended
             return self._go_on(delivery, now, handling, self._later(delivery))
         try:
@@ -82,7 +80,7 @@ class AsyncCalls:
     def _end(
         self, delivery: Delivery[Any], error: BaseException | None, handling: Handling | None, *, waited: bool
     ) -> Rest:
-        self.running.discard(delivery)  # a later cancellation would interrupt the settling
+        del self.running[delivery]  # a later cancellation would interrupt the settling
         if self._cancelled:
             self._cancelled.discard(delivery)
         if this_process() != self._process:
@@ -120,7 +118,7 @@ class AsyncCalls:
     def _error(self, delivery: Delivery[Any], error: BaseException) -> BaseException:
         """The error of a call; `Stopped`: the worker interrupted it, or the event loop broke."""
         if isinstance(error, asyncio.CancelledError):
-            task = asyncio.current_task()
+            task = self.running[delivery]
             loop_broke = self._stop.broken and task and task.cancelling()  # not the call's fault
             return Stopped() if delivery in self._cancelled or loop_broke else error
         return error
@@ -169,8 +167,7 @@ class AsyncCalls:
 
     def cancel_one(self, delivery: Delivery[Any]) -> None:
         """Cancel a call once, if it is running."""
-        if delivery in self.running and delivery not in self._cancelled:
-            task, _ = self._calls[delivery]
-            if task is not None:
-                self._cancelled.add(delivery)
-                task.cancel()
+        task = self.running.get(delivery)
+        if task is not None and delivery not in self._cancelled:
+            self._cancelled.add(delivery)
+            task.cancel()

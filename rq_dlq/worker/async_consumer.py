@@ -37,10 +37,6 @@ LOOK = 1.0  # seconds between two checks of the event loop
 class AsyncConsumer(Consumer["Delivery[Any]"]):
     """Runs one async handler, with up to `concurrency` concurrent calls, in the worker's event loop.
 
-    It claims some messages ahead, according to its pace, so that the next call begins when one ends. The
-    worker's thread helps if a call blocks the event loop: it releases messages that wait too long, and
-    settles.
-
     Args:
         broker: the queue's broker; only this object uses and closes it.
     """
@@ -54,15 +50,14 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
         self._pace = Pace(at_once=concurrency)
         create = partial(self._loop.create_task, name=self._thread.name)
         self._tasks = AsyncTasks(self._unstarted, self._begin, self._may_begin, concurrency, create)
-        begin, run, running = self._tasks.begin, broker._run, self._tasks.running
+        begin, run = self._tasks.begin, broker._run
         self._acks = AsyncSettling(
             self._done, self.settling.settle_done, self._ready, run, shared.stop,
             enough=shared.finished.are_enough, then=begin,
         )  # fmt: skip
         self._calls = AsyncCalls(
-            handler, self._observers, running, shared.stop,
-            settles=self._acks.hold_up_running, ended=self._settle,
-        )  # fmt: skip
+            handler, self._observers, shared.stop, settles=self._acks.hold_up_running, ended=self._settle
+        )
         self._leases = AsyncLeases(self, shared, handler.timeout, run, begin)
         self._over: dict[tuple[float, bool], int] = {}  # calls that ended in this iteration of the event loop
         self._not_begun: list[Delivery[Any]] = []  # their tasks have begun, but their leases may have expired
@@ -251,8 +246,7 @@ class AsyncConsumer(Consumer["Delivery[Any]"]):
 
     def name_of(self, task: asyncio.Task[Any]) -> str:
         """The call that this task runs; empty: it does not belong to this consumer."""
-        running = [*self._tasks.running.items()]
-        of = next((one for one, (its, _) in running if its is task and self.runs(one)), None)
+        of = next((one for one, its in [*self._calls.running.items()] if its is task), None)
         return "" if of is None else self.called(of)
 
     def cut_short(self) -> None:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     Rest: TypeAlias = Coroutine[Any, Any, None] | None
     """What is left of a call, to be awaited; None: it has ended."""
-    Run: TypeAlias = Callable[[Delivery[Any]], Rest]
 
 Call: TypeAlias = tuple[asyncio.Task[None] | None, float]
 """The task of a call, and when it began, monotonic seconds; None: its task is eager, and being made."""
@@ -49,7 +48,7 @@ class AsyncTasks:
     def __init__(
         self,
         unstarted: deque[Delivery[Any]],
-        run: Run,
+        run: Callable[[Delivery[Any]], Rest],
         may_begin: Callable[[], bool],
         most: int,
         create: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],

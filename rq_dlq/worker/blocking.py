@@ -39,12 +39,8 @@ class EventLoopWatch:
         self._blocker = ""
 
     def turn(self, now: float) -> None:
-        """Note that it begins an iteration or a call now (monotonic seconds)."""
+        """Note that it begins an iteration or a call now (monotonic seconds); inf: do not watch it."""
         self._turned = now
-
-    def rest(self) -> None:
-        """Stop watching it until its next `turn`."""
-        self._turned = inf
 
     @property
     def blocked(self) -> float:

@@ -63,7 +63,9 @@ class Claimer(Generic[D]):
                 count=count,
                 wait=self._waited,
                 permit=holding.permit,
-                undecodable=lambda *failure: undecodable.append(failure),
+                undecodable=lambda delivery, settlement, error: undecodable.append(
+                    (delivery, settlement, error)
+                ),
                 stopped=self._stop.finishing.is_set,
             )
         except RqDlqError as error:
@@ -100,7 +102,7 @@ class Claimer(Generic[D]):
         if self._together.works:
             return False
         if self._waited:
-            self._patience.hurry()
+            self._patience.wait = 0
             return False
         try:
             return (yield from self._together.over(self))

@@ -83,10 +83,6 @@ class Patience:
             longest = IDLE_WAIT if self._until == "drained" else BURST_WAIT
             self._last = self.wait = 0 if found else min(longest, max(FIRST_WAIT, 2 * self._last))
 
-    def hurry(self) -> None:
-        """Let the next claim not wait."""
-        self.wait = 0
-
 
 class Permit(claim.Permit):
     """A consumer's access to the one permit of its worker process to run a suspect.

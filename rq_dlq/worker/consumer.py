@@ -32,10 +32,7 @@ D = TypeVar("D", bound="Leased[Any]")
 
 
 class Consumer(ABC, Generic[D]):
-    """Claims from one queue in a thread, runs the handler, settles, and extends the leases.
-
-    Its parts have the steps on the queue; a subclass decides when to run them. The worker's thread starts,
-    tends and joins it.
+    """Claims from one queue, runs the handler and settles; the worker's thread starts, tends and joins it.
 
     Attributes:
         holding: its messages.

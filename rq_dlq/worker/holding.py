@@ -62,9 +62,7 @@ class Holding(Generic[D]):
         self.queue = queue
         self.permit = Permit(shared.only)
         self.lease: float = queue.lease / 1000
-        self._tally = shared.tally
-        self._vitals = shared.vitals
-        self._stop = shared.stop
+        self._tally, self._vitals, self._stop = shared.tally, shared.vitals, shared.stop
         self.unstarted: deque[D] = deque()
         self.done: deque[D] = shared.finished.of_consumer()
         self.checked = self.doubt = object()

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections import defaultdict
 from itertools import chain
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from rq_dlq.worker.blocking import LATE
@@ -97,7 +98,7 @@ class AsyncLeases:
         """Stop watching the event loop."""
         if self._turning is not None:
             self._turning.cancel()
-        self._watch.rest()  # another consumer in the event loop starts the watch again
+        self._watch.turn(inf)  # another consumer in the event loop starts the watch again
         self._vitals.rest(self._loop_name)
 
     async def keep(self) -> None:

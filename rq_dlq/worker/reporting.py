@@ -39,9 +39,7 @@ class Reporting:
         self, settings: BrokerSettings, consumers: Sequence[Consumer[Any]], tally: Tally, vitals: Vitals
     ) -> None:
         self._namespace = settings.namespace
-        self._consumers = consumers
-        self._tally = tally
-        self._vitals = vitals
+        self._consumers, self._tally, self._vitals = consumers, tally, vitals
         self._reporter = reporter_of(settings, PERIOD)
         self._due = 0.0
         self._stopping = self._refused = False

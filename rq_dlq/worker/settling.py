@@ -185,11 +185,8 @@ class Settling(Generic[D]):
         queue = self._holding.queue
         if delivery._unfit and isinstance(error, UnfitMessage):
             return (yield from passing_on.pass_on(queue, delivery, error)), error
-        if isinstance(error, DeadlinePassed):
-            settling = settle.nack(queue, [delivery._held], error, charge=False, values=delivery._values)
-            (settlement,) = yield from settling
-            return settlement, error
-        if isinstance(error, Exception | Stopped):
+        charge = not isinstance(error, DeadlinePassed)
+        if isinstance(error, Exception | Stopped) and charge:
             try:
                 (settlement,) = yield from settle.settle_by_error(
                     queue, [delivery._held], error, delivery._values
@@ -200,5 +197,6 @@ class Settling(Generic[D]):
                 error = nonsense
             else:
                 return settlement, error
-        (settlement,) = yield from settle.nack(queue, [delivery._held], error, values=delivery._values)
+        nacking = settle.nack(queue, [delivery._held], error, charge=charge, values=delivery._values)
+        (settlement,) = yield from nacking
         return settlement, error

@@ -26,11 +26,7 @@ class Member(Protocol):
     """A consumer, as far as its end depends on it."""
 
     trouble: str
-
-    @property
-    def queue(self) -> QueueState[Any]:
-        """From which it claims."""
-        ...
+    queue: QueueState[Any]
 
 
 class Together:

@@ -18,13 +18,12 @@ from rq_dlq.client.tasks import Tasks
 from rq_dlq.core.queues.queue import taken_of
 from rq_dlq.doctor.vitals import Vitals
 from rq_dlq.errors import BrokerUnavailable, RqDlqError
-from rq_dlq.worker.arguments import check_until, wanted
+from rq_dlq.worker.arguments import check_until, refuse_while_importing, wanted
 from rq_dlq.worker.async_consumer import AsyncConsumer
 from rq_dlq.worker.blocking import EventLoopWatch
 from rq_dlq.worker.cancels import Cancels
 from rq_dlq.worker.ending import Awaited, leave, sum_up
 from rq_dlq.worker.finished import Finished
-from rq_dlq.worker.importing import refuse_while_importing
 from rq_dlq.worker.leases import Leases
 from rq_dlq.worker.lifespan import NotEntered, entered, event_loop
 from rq_dlq.worker.logs import show_log
@@ -188,7 +187,7 @@ class Worker:
             claiming.close()
             if self._twinned:
                 self._broker.close()
-        refused = {one.queue.name: one.claimer.trouble for one in consumers if one.claimer.trouble}
+        refused = _refused(consumers)
         if refused and not self.stop.finishing.is_set():  # otherwise it did not end by `until`
             why = "; ".join(f"{name}: {trouble}" for name, trouble in refused.items())
             raise RqDlqError(f"claims were refused, so ready messages were not processed: {why}")
@@ -239,28 +238,25 @@ class Worker:
         self, consumers: Sequence[Consumer[Any]], tending: Connections, reporting: Reporting
     ) -> None:
         """Run the consumers. An error here also ends them: their leases would no longer be extended."""
-        started: list[Consumer[Any]] = []
+        alive: list[Consumer[Any]] = []
         try:
             for consumer in consumers:
                 consumer.start()
-                started.append(consumer)
-            self.vitals.begin(
-                lambda: {one.queue.name: one.claimer.trouble for one in consumers if one.claimer.trouble}
-            )
-            alive = self._tend(started, tending, reporting)
+                alive.append(consumer)
+            self.vitals.begin(lambda: _refused(consumers))
+            alive = self._tend(alive, tending, reporting)
         except BaseException:
             self.stop.break_off()
             self.stop.cancelling.set()
             self.stop.giving_up.set()
-            while (started := _alive(started)) and self._time_left() > 0:
-                for consumer in started:
+            while (alive := _alive(alive)) and self._time_left() > 0:
+                for consumer in alive:
                     with suppress(Exception):  # perhaps the same error again
                         self._leases.extend([consumer], tending)
                         consumer.tend()
-            leave(consumers, started, tending, reporting, given_up=True)
             raise
-        given_up = self.stop.giving_up.is_set()
-        leave(consumers, alive, tending, reporting, given_up=given_up)
+        finally:
+            leave(consumers, alive, tending, reporting, given_up=self.stop.giving_up.is_set())
 
     def _tend(
         self, alive: list[Consumer[Any]], tending: Connections, reporting: Reporting
@@ -294,6 +290,11 @@ class Worker:
     def _is_of_use(self, consumer: Consumer[Any]) -> bool:
         """Whether tending this consumer is still useful."""
         return consumer.busy or not self.stop.giving_up.is_set()
+
+
+def _refused(consumers: Sequence[Consumer[Any]]) -> dict[str, str]:
+    """Why the last claims of queues were refused, by queue."""
+    return {one.queue.name: one.claimer.trouble for one in consumers if one.claimer.trouble}
 
 
 def _alive(consumers: Sequence[Consumer[Any]]) -> list[Consumer[Any]]:

@@ -29,6 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rq_dlq import Broker, RedeliveryPolicy
+from rq_dlq.worker import Worker
 from tests import servers
 from tests.benchmarks import layouts
 from tests.servers.counts import microseconds
@@ -37,6 +38,8 @@ BODY = {"data": "x" * (layouts.PAYLOAD - len('{"data":""}'))}  # 100 bytes of JS
 PARTS = {1: 20, 10: 5, 100: 1}  # batch: the part of the messages that is drained so
 FEW, MANY = 10_000, 1_000_000  # pending, for the cost of a call
 LOOP = "consume, 1"  # the bare scripts beside it: claim + ack, 1
+EACH = "claim 100, ack each by a call"
+WORKER = "worker, ack_each"  # the bare scripts beside it: the same
 CALLS = 150  # of each verb, for the cost of a call; all together they take less than FEW
 PICK_UPS = 1_000
 
@@ -72,6 +75,9 @@ def bare(path: str, messages: int, clock: Clock) -> Rates:
         count = messages // part // batch * batch
         drain = timed(clock, lambda b=batch, c=count: layouts.drain(queue, c, b, str(b)), count)
         rates[f"claim + ack, {batch}"] = drain
+    each = messages // 1_000 * 100
+    layouts.fill(queue, layouts.items_of(each))
+    rates[EACH] = timed(clock, lambda: layouts.drain(queue, each, 100, "each", each=True), each)
     ones = layouts.items_of(messages // 20)[1::2]
     draw = random.Random(2)
     rates["send one"] = timed(
@@ -99,6 +105,24 @@ def engine(path: str, messages: int, clock: Clock) -> Rates:
             count = messages // part // batch * batch
             rates[f"claim + ack, {batch}"] = timed(clock, lambda b=batch, c=count: drain(b, c), count)
 
+        each = messages // 1_000 * 100
+        queue.send_many(BODY for _ in range(each + 100))
+
+        def ack_each() -> None:
+            for _ in range(each // 100):
+                for delivery in queue.claim(100):
+                    delivery.ack()
+
+        @queue.handler(ack_each=True)
+        def handle(body: object) -> None:
+            del body
+
+        rates[EACH] = timed(clock, ack_each, each)
+        Worker(broker, until="empty").run()  # the first one of a process takes long to begin
+        queue.send_many(BODY for _ in range(each))
+        rates[WORKER] = timed(clock, Worker(broker, until="empty").run, each)
+        queue.send_many(BODY for _ in range(messages // PARTS[1]))
+
         def loop(count: int) -> None:
             for delivery in islice(queue.consume(), count):
                 with delivery:
@@ -119,6 +143,7 @@ def compare(path: str, messages: int, rounds: int, clock: Clock) -> Table:
         for name, rate in plain.items():
             seen[name].append((rate, full[name]))
         seen[LOOP].append((plain["claim + ack, 1"], full[LOOP]))
+        seen[WORKER].append((plain[EACH], full[WORKER]))
         of_one.append(full[LOOP] / full["claim + ack, 1"])
     table = Table("", "bare scripts /s", "engine /s", "engine : bare", title="Rates")
     for name, pairs in seen.items():
@@ -237,6 +262,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="what /s is of")
     parser.add_argument("--server", help="a redis-server; by default the one on PATH")
+    parser.add_argument("--rates", action="store_true", help="only the rates")
     parser.add_argument("--unpinned", action="store_true", help="let client and server use all cores")
     chosen = parser.parse_args(arguments)
     console = Console()
@@ -249,9 +275,8 @@ def main(arguments: list[str] | None = None) -> None:
         console.print(f"$ python -m {' '.join([__spec__.name, *sys.argv[1:]])}")
         console.print(f"Redis {version}, Python {sys.version.split()[0]}, {where}")
         console.print(compare(path, chosen.messages, chosen.rounds, clock_of(chosen.clock, path)))
-        console.print(pick_up(path))
-        console.print(weigh(path))
-        console.print(scale(path))
+        for other in () if chosen.rates else (pick_up, weigh, scale):
+            console.print(other(path))
 
 
 if __name__ == "__main__":

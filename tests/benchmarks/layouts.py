@@ -265,8 +265,8 @@ def timed(client: Client, into: list[Cost]) -> Generator[None]:
     into.append(Cost(wall, cpu + server, server))
 
 
-def drain(queue: Queue, count: int, batch: int, seed: str) -> None:
-    """Claim and ack so many messages, a call each.
+def drain(queue: Queue, count: int, batch: int, seed: str, *, each: bool = False) -> None:
+    """Claim and ack so many messages, a call each; or a call for the ack of `each` message.
 
     Raises:
         RuntimeError: a message was missing, or an ack refused.
@@ -276,7 +276,8 @@ def drain(queue: Queue, count: int, batch: int, seed: str) -> None:
         rows = queue.claim(token, min(batch, count - n))
         settled: list[bytes | str] = [token] * (len(rows) // 3 * 2)
         settled[::2] = rows[::3]
-        if sum(queue.ack(settled)) != min(batch, count - n):
+        parts = [settled[i : i + 2] for i in range(0, len(settled), 2)] if each else [settled]
+        if sum(sum(queue.ack(part)) for part in parts) != min(batch, count - n):
             message = f"{queue.name}: not all of a batch of {batch} was acked"
             raise RuntimeError(message)
 

@@ -101,6 +101,22 @@ def test_without_a_server_the_result_is_the_error(
         begun.result(hasty)
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_a_socket_that_the_program_has_closed_is_a_lost_connection(
+    late: bool, queue: rq_dlq.Queue[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a handler may do; the worker's thread looks at it meanwhile."""
+    read = list[list[str]]()
+    underway = Underway[list[Settlement]](lambda _, settlements: read.append(outcomes(settlements)))
+    begun = InFlight(connections(queue), acking(queue))
+    begun._connection._sock.close()
+    if late:
+        monkeypatch.setattr(begun, "_timeout", -1)
+    underway.add(begun)
+    underway.read_meanwhile(connections(queue))
+    assert read in ([["settled"]], [["acked"]])
+
+
 def test_a_reply_that_is_late_is_not_waited_for_again(queue: rq_dlq.Queue[Any], raw: Any) -> None:
     """The time since it was sent counts."""
     steps = acking(queue)

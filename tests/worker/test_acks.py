@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from rq_dlq._redis.awaiting.link import AsyncLink
 from rq_dlq._redis.blocking.link import Link
 from rq_dlq.core.settling import settle
 from rq_dlq.worker import Worker
+from rq_dlq.worker.async_consumer import AsyncConsumer
 from rq_dlq.worker.async_settling import AsyncSettling
 from rq_dlq.worker.finished import SETTLE_WITHIN
 from rq_dlq.worker.stopping import Stop
@@ -109,6 +111,35 @@ def test_acks_wait_no_longer_for_many_short_calls_than_for_a_long_one(
     Worker(broker, until="empty").run()
     assert len(waiting) == 50
     assert max(waiting) == 2
+
+
+def test_async_calls_that_keep_the_loop_busy_are_acked_meanwhile_and_not_claimed_far_ahead(
+    broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They run one after another, however many may run at once."""
+    now, waiting, ahead, consumers = [time.monotonic()], list[int](), list[int](), list[AsyncConsumer]()
+    start = AsyncConsumer.start
+
+    def begin(consumer: AsyncConsumer) -> None:
+        consumers.append(consumer)
+        start(consumer)
+
+    monkeypatch.setattr(AsyncConsumer, "start", begin)
+    for module in ("async_consumer", "async_settling", "async_tasks"):
+        monkeypatch.setattr(f"rq_dlq.worker.{module}.time", SimpleNamespace(monotonic=lambda: now[0]))
+    queue = broker.queue("a")
+
+    @queue.handler(concurrency=100)
+    async def handle(_: Any) -> None:
+        waiting.append(len(consumers[0]._done))
+        ahead.append(len(consumers[0]._unstarted))
+        now[0] += SETTLE_WITHIN * 0.4
+
+    queue.send_many(range(1_000))
+    Worker(broker, until="empty").run()
+    assert len(waiting) == 1_000
+    assert max(waiting) <= 3
+    assert max(ahead[500:]) <= 100 + 0.1 / (SETTLE_WITHIN * 0.4)  # what may run at once, and 0.1 s of them
 
 
 @COLOURS
