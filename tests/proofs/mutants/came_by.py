@@ -31,7 +31,7 @@ local function telling(verb, ...)
   return value
 end
 """
-ENTRY = re.compile(r"^return Verbs\.(\w+)\(q, ", re.MULTILINE)
+ENTRY = re.compile(r"^(return |local reply = |return { reply, )Verbs\.(\w+)\(", re.MULTILINE)
 SAID = re.compile(rb"came by ([\d ]+)")
 BINDS = re.compile(r"local [\w, ]+ = .*(KEYS|ARGV)\[\d+\]")
 Line = tuple[str, int]
@@ -82,7 +82,7 @@ class Telling:
 
     def joined(self, text: str) -> str:
         """The joined text, whose verbs say what they came by."""
-        return HEAD + ENTRY.sub(r"return telling(Verbs.\1, q, ", text)
+        return HEAD + ENTRY.sub(r"\1telling(Verbs.\2, ", text)
 
     def read(self, log: bytes) -> set[Line]:
         """What is in a piece of the log."""
