@@ -46,8 +46,13 @@ end
 -- groups that were cleared last: one that is there again has regressed.
 function Groups.ungroup(q, state, member)
   local row = Groups.row_of(state, member)
+  local group = row:sub(1, 12)
   redis.call('ZREM', q.groups, row)
-  redis.call('ZADD', q.cleared, q.now, row:sub(1, 12))
+  if q.cleared_now[group] then -- once for each group: these are a sixth of what a purge takes
+    return
+  end
+  q.cleared_now[group] = true
+  redis.call('ZADD', q.cleared, q.now, group)
   local over = redis.call('ZRANGE', q.cleared, 0, -MOST_GROUPS - 1)
   if #over > 0 then
     redis.call('ZREM', q.cleared, unpack(over))

@@ -5,10 +5,12 @@
 -- reply, read again, extended and settled as a batch. `extend` on one delivery extends all messages of its claim.
 local MOST = 1000 -- the most messages that a claim is given
 
--- The verdict on a message that the caller's token does not hold. The state has the token that settled it, even by an ack
--- after which it was put back (again.lua), so that a call whose reply was lost can be repeated (I12).
+-- The verdict on a message that the caller's token does not hold. The state has the token that settled it, so that a call
+-- whose reply was lost can be repeated (I12). If its ack put the message back (again.lua), what it held is gone.
 function Leases.refusal(q, id, token, text)
-  if text and (text:find(' -' .. token .. ' ', 1, true) or (text .. ' '):find(' acked=' .. token .. ' ', 1, true)) then
+  if text and (text .. ' '):find(' acked=' .. token .. ' ', 1, true) then
+    return Reply.GONE
+  elseif text and text:find(' -' .. token .. ' ', 1, true) then
     return Reply.SETTLED_BEFORE
   end
   return redis.call('HEXISTS', q.messages, id) == 1 and Reply.LOST or Reply.GONE

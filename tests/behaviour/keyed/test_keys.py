@@ -257,6 +257,15 @@ async def test_verbs_on_who_is_blocked(broker: Any) -> None:
     assert (await queue.stats()).waiting == 0
 
 
+async def test_who_is_delivered_now_goes_behind_the_first_of_its_key(broker: Any, clock: Clock) -> None:
+    """Both are due, and no claim has come: the one that is delivered is not the one that becomes ready."""
+    queue = broker.queue("a", per_key=ORDER)
+    later, sooner = await queue.send_many([Message(n, delay=f"{3 - n}s", key="a") for n in range(2)])
+    clock.advance("5s")
+    assert await queue.select(ids=[sooner]).deliver_now() == 1
+    assert await ids(queue) == [later]
+
+
 async def test_a_lane_is_purged_whole(broker: Any) -> None:
     """Who is purged lets in the next, which is purged, too."""
     queue = await shop(broker, ORDER, "a1", "a2", "a3", "b1", "b2")

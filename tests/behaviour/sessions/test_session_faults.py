@@ -200,6 +200,20 @@ async def test_a_commit_that_only_acks_is_asked_for_again(broker: Any) -> None:
     assert await totals(orders, "acked") == [2]
 
 
+async def test_a_commit_that_only_acks_is_asked_for_again_before_the_next_run(broker: Any) -> None:
+    """The ack put the message back for one more run; the repeated call said that its lease was lost."""
+    orders, _ = await shop(broker, 0)
+    await orders.send("once", id="m")
+    session = orders.session()
+    await session.claim(1)
+    assert (await orders.send("more", id="m", on_duplicate="again")).did == "again"
+    await lose_replies(broker, "ack_all", times=3)
+    with pytest.raises(BrokerUnavailable):
+        await session.commit()
+    assert await session.commit() == 1
+    assert (await one(orders)).body == "more"
+
+
 async def test_a_commit_that_only_acks_and_found_one_gone_did_nothing(broker: Any, clock: Clock) -> None:
     """I2: what is gone was acked by another consumer, since what is still held would have gone with it."""
     orders, _ = await shop(broker, 2, AT_ONCE)
