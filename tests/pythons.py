@@ -15,7 +15,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import tomllib
 from collections.abc import Iterator
@@ -102,8 +101,7 @@ def is_used(programs: Path, folder: Path) -> bool:
 
 def passes(programs: Path, sdist: Path, folder: Path) -> bool:
     """Whether the tests that the sdist brings pass on what is installed."""
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+    shutil.unpack_archive(sdist, folder)
     (tree,) = folder.glob("rq_dlq-*")
     shutil.rmtree(tree / "rq_dlq")  # so they import the installed one
     tests = [str(programs / "python"), "-m", "pytest", "-q", "-n", "2", *TESTS]

@@ -287,10 +287,10 @@ class Delivery(Leased[T]):
             >>> "40% done rows read" in explained.why
             True
         """
-        now = time.monotonic()
+        steps, now = progress.progress(self._queue._core, self, part, text), time.monotonic()
         if now - self._told >= 1 or part == 1:
             self._told = now
-            self._queue._run(progress.progress(self._queue._core, self, part, text))
+            self._queue._run(steps)
 
     def extend(self, lease: Duration | None = None, **unknown: Never) -> datetime:
         """Restart the lease. All messages of a claim share one lease.

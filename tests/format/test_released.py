@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -66,9 +66,8 @@ needs_release = pytest.mark.skipif(not RELEASE, reason="the commit of 0.1.0 is n
 def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of 0.1.0."""
     path = tmp_path_factory.mktemp("released")
-    (path / "released.tar").write_bytes(git("archive", "--format=tar", RELEASE, *NEEDS))
-    with tarfile.open(path / "released.tar") as archive:
-        archive.extractall(path, filter="data")
+    (path / "released.zip").write_bytes(git("archive", "--format=zip", RELEASE, *NEEDS))
+    shutil.unpack_archive(path / "released.zip", path)
     return path
 
 

@@ -22,7 +22,7 @@ MOST = 100  # characters
 
 
 def progress(queue: QueueName, one: Leased[Any], part: float, text: str) -> Steps[None]:
-    """Note the progress of a call. A refusal by the server is only logged.
+    """Note the progress of a call. A refusal by the server is only logged. The arguments are checked at once.
 
     Raises:
         InvalidInput: the part is not a number from 0 to 1, or the text is not text.
@@ -32,6 +32,10 @@ def progress(queue: QueueName, one: Leased[Any], part: float, text: str) -> Step
         raise InvalidInput(f"progress {shown(part)}: pass the fraction that is done, a number from 0 to 1")
     if not isinstance(text, str):
         raise InvalidInput(f"progress of {shown(text)}: pass a text, or leave it out")
+    return _note(queue, one, part, text)
+
+
+def _note(queue: QueueName, one: Leased[Any], part: float, text: str) -> Steps[None]:
     try:
         still = yield calls.progress(family_of(queue, one.token), one._held, part=part, text=text[:MOST])
     except (BrokerRefused, BrokerUnavailable) as error:
