@@ -57,7 +57,6 @@ NO_TRACE = (
 )
 ENDS = {"acked", "cancelled", "moved", "purged", "discarded"}  # of messages that are in no place then
 REMEMBERED = 1_000  # entries of the outcome history that are looked through
-PAUSED = "it waits until the queue is resumed: the queue is paused"
 _PLACES: tuple[Place | None, ...] = ("scheduled", "ready", "dead", "expired", None)  # as messages move on
 
 
@@ -151,10 +150,7 @@ def _present(queue: QueueState[Any], page: Page, row: MessageRow) -> Steps[Expla
     rest = "" if passed_on is None else (yield from _rest(queue, row, passed_on))
     rest += yield from _uncharged(queue, row)
     counts = replace(counts, leased=counts.leased + cancelled)  # both count against max_in_flight
-    found = _explained(queue, row, settings, now, counts, rest=rest)
-    if found.next == PAUSED and until is not None:
-        return replace(found, next="it waits until the pause of the queue ends", at=moment(until))
-    return found
+    return _explained(queue, row, settings, now, counts, paused_until=until, rest=rest)
 
 
 def _ended(keys: QueueKeys, meant: Meant) -> Steps[tuple[ResultEnd | None, int]]:
@@ -228,6 +224,7 @@ def _explained(
     now: int,
     counts: QueueStats,
     *,
+    paused_until: int | None,
     rest: str,
 ) -> Explanation:
     message = Received(row, queue.codec, queue.keys.family)
@@ -251,12 +248,14 @@ def _explained(
         wait = human(message.due - now)
         return Explanation(row.id, "scheduled", story, f"due in {wait}, then ready{rest}", due, message)
     pace = "" if settings.rate is None else f"; the queue delivers at most {settings.rate}"
-    following = f"the next claim takes it, after those before it{pace}{rest}"
-    if counts.paused:
-        following = PAUSED
+    following, at = f"the next claim takes it, after those before it{pace}{rest}", None
+    if counts.paused and paused_until is not None:
+        following, at = "it waits until the pause of the queue ends", moment(paused_until)
+    elif counts.paused:
+        following = "it waits until the queue is resumed: the queue is paused"
     elif full := settings.at_capacity(counts.leased):
         following = full
-    return Explanation(row.id, "ready", story, following, None, message)
+    return Explanation(row.id, "ready", story, following, at, message)
 
 
 def _ignored(message: Received[Any], settings: QueueSettings) -> str:

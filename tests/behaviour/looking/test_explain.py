@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from rq_dlq import IndividualDeadLetterStrategy, InvalidMessage, RedeliveryPolicy
+from rq_dlq._keys import QueueKeys
 from rq_dlq.values.failure import moment
 from tests.behaviour.helpers import counts, one
 from tests.conftest import Clock
+from tests.tables import each_row_afresh
 
 POLICY = RedeliveryPolicy(initial_delay="4s", collision_avoidance=0, max_redeliveries=1)
 
@@ -108,6 +110,16 @@ async def test_the_end_of_a_pause_is_told(broker: Any, clock: Clock) -> None:
     await queue.pause(until="1m")
     said = await queue.explain("m")
     assert ("until the pause of the queue ends" in said.next, said.at) == (True, moment(clock.now + 60_000))
+
+
+@each_row_afresh("ends", [b"", b"x", b"\xff", b"9" * 40])
+async def test_a_damaged_end_of_a_pause_is_none(ends: bytes, broker: Any, raw: Any) -> None:
+    queue = broker.queue("a")
+    await queue.send("x", id="m")
+    await queue.pause()
+    raw.hset(QueueKeys("rq", "a")["settings"], "paused_until", ends)
+    said = await queue.explain("m")
+    assert ("until the queue is resumed" in said.next, said.at) == (True, None)
 
 
 async def test_a_redriven_message_does_not_tell_its_old_failure(broker: Any) -> None:
