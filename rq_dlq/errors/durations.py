@@ -38,10 +38,11 @@ def read_duration(value: Duration, name: str, minimum: int = 0) -> int:
             f"{name}: {shown(value)} is not a duration. "
             f'Pass {seconds} or text such as "1m30s", "500ms", "2h", "1d", "2w"'
         )
-    if not minimum <= exact <= TEN_YEARS or (whole := round(exact)) < minimum:
+    if not minimum <= exact <= TEN_YEARS:
         message = f"{name}: {shown(value)} is out of range. Pass {human(minimum)} to {human(TEN_YEARS)}"
         raise ValueError(message)
-    return whole
+    # Nothing is another setting than a little: a wait of 0 never grows, a pause of 0 is none.
+    return round(exact) or math.ceil(exact)
 
 
 def human(ms: int) -> str:

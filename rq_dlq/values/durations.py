@@ -9,7 +9,7 @@ __all__ = ["TEN_YEARS", "Duration", "human", "milliseconds", "shown"]
 
 
 def milliseconds(value: Duration, *, name: str, minimum: int = 0) -> int:
-    """A duration in whole milliseconds, rounded to the nearest.
+    """A duration in whole milliseconds, rounded to the nearest; only 0 is 0, and less than one is one.
 
     Args:
         value: seconds (a number, or a number as text), a timedelta, or text of numbers and units

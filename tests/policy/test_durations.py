@@ -21,8 +21,8 @@ WHOLE = st.integers(0, TEN_YEARS)
         (1, 1_000),
         (1.5, 1_500),
         (0.29, 290),
-        (0.0004, 0),
-        (0.0006, 1),
+        (0.0014, 1),
+        (0.0016, 2),
         ("500ms", 500),
         ("1.5s", 1_500),
         ("1m30s", 90_000),
@@ -43,6 +43,11 @@ WHOLE = st.integers(0, TEN_YEARS)
 )
 def test_reads_every_form(value: Any, expected: int) -> None:
     assert milliseconds(value, name="delay") == expected
+
+
+@each_row("value", [0.0004, 1e-9, "0.1ms", "0.0000001", timedelta(microseconds=1)])
+def test_less_than_a_millisecond_is_not_nothing(value: Any) -> None:
+    assert milliseconds(value, name="delay") == 1
 
 
 @each_row(

@@ -45,6 +45,11 @@ def test_takes_durations_in_every_form_and_stores_seconds() -> None:
     assert RedeliveryPolicy(initial_delay=0.0016).initial_delay == 0.002
 
 
+def test_a_wait_of_less_than_a_millisecond_grows() -> None:
+    policy = RedeliveryPolicy(initial_delay="0.1ms", collision_avoidance=0)
+    assert [policy.delay_ms(n) for n in (1, 2, 3)] == [1, 2, 4]
+
+
 def test_is_frozen() -> None:
     with pytest.raises(FrozenInstanceError):
         RedeliveryPolicy().multiplier = 3.0  # type: ignore[misc]
