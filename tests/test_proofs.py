@@ -49,7 +49,7 @@ def test_the_page_has_what_the_command_says() -> None:
 
 
 def test_every_row_has_its_bugs_or_says_why_not() -> None:
-    assert list(planted()) == list(all_rows())
+    assert list(planted()) == [row.name for row in all_rows().values() if not row.clustered]
     for row, found in planted().items():
         told = [{bug.language for bug in found.bugs}, set(found.without), set(found.open)]
         assert sorted(language for some in told for language in some) == sorted(LANGUAGES), row

@@ -14,6 +14,7 @@ from redis.crc import key_slot
 
 from tests.servers import STARTS, Server, wait_until
 from tests.servers.certificates import Certificate
+from tests.servers.proxy import Proxy, Rule
 
 SLOTS = 16_384
 SETSLOT = ("CLUSTER", "SETSLOT")
@@ -53,6 +54,7 @@ class Cluster:
             for number, port in enumerate(cluster_ports(masters * (1 + replicas)))
         ]
         self._stack = ExitStack()
+        self._announced: dict[int, Server] = {}
 
     @property
     def url(self) -> str:
@@ -113,13 +115,36 @@ class Cluster:
 
     def slots(self) -> list[tuple[int, int, Server]]:
         """First slot, last slot, master."""
-        by_port = {node.port: node for node in self.nodes}
+        by_port = {node.port: node for node in self.nodes} | self._announced
         for node in self.nodes:
             with suppress(redis.RedisError):
                 found = said(node, "CLUSTER", "SLOTS")
                 return [(first, last, by_port[master[1]]) for first, last, master, *_ in found]
         message = "no node runs"
         raise AssertionError(message)
+
+    @contextmanager
+    def behind(self, rule: Rule) -> Iterator[Proxy]:
+        """A network in front of all nodes, who say that they are at its other end; Redis 7 and later.
+
+        That of the first node is given.
+        """
+        with ExitStack() as stack:
+            proxies = [stack.enter_context(Proxy(node.socket, node.directory, rule)) for node in self.nodes]
+            self._announced = {proxy.port: node for proxy, node in zip(proxies, self.nodes, strict=True)}
+            self._announce([proxy.port for proxy in proxies])
+            yield proxies[0]
+            self._announce([0 for _ in self.nodes])
+            self._announced = {}
+
+    def _announce(self, ports: Sequence[int]) -> None:
+        """Have nodes say that they are at these ports, 0: at their own, until all know it."""
+        for node, port in zip(self.nodes, ports, strict=True):
+            said(node, "CONFIG", "SET", "cluster-announce-port", port)
+        told = {port or node.port for node, port in zip(self.nodes, ports, strict=True)}
+        wait_until(
+            lambda: all({row[2][1] for row in said(node, "CLUSTER", "SLOTS")} == told for node in self.nodes)
+        )
 
 
 class Migration:
@@ -180,7 +205,7 @@ class PlainClient:
 
     def all(self) -> list[redis.Redis]:
         """Those of all masters."""
-        return [self._clients[port] for _, port in self._ports]
+        return [self._clients[port] for port in dict.fromkeys(port for _, port in self._ports)]
 
     def keys(self, pattern: str | bytes = "*") -> list[Any]:
         """The keys of all nodes."""

@@ -26,8 +26,8 @@ import redis
 from rq_dlq._redis import pools
 from tests.colours import Awaited
 from tests.connections.sources import TIMEOUT, Address, Colour, Way, ways
-from tests.servers import Server, wait_until
-from tests.servers.clusters import Cluster, PlainClient, said
+from tests.servers import Server
+from tests.servers.clusters import Cluster, PlainClient
 from tests.servers.proxy import Chance, Fault, Proxy
 from tests.verbs.life import Life, drive
 
@@ -100,14 +100,7 @@ def cluster(stack: ExitStack, directory: Path, chance: Chance) -> tuple[Proxy, A
     """The same of a cluster, whose nodes all say that they are at the other end of the network."""
     nodes = stack.enter_context(Cluster(directory))
     raw = PlainClient(nodes)
-    proxies = [stack.enter_context(Proxy(node.socket, node.directory, chance)) for node in nodes.nodes]
-    for node, proxy in zip(nodes.nodes, proxies, strict=True):
-        said(node, "CONFIG", "SET", "cluster-announce-port", proxy.port)
-    ports = {proxy.port for proxy in proxies}
-    wait_until(
-        lambda: all({row[2][1] for row in said(node, "CLUSTER", "SLOTS")} == ports for node in nodes.nodes)
-    )
-    return proxies[0], raw
+    return stack.enter_context(nodes.behind(chance)), raw
 
 
 @click.command()

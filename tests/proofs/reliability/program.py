@@ -56,7 +56,7 @@ def run_row(row: Row, scale: Scale, seed: int, progress: Progress, task: object)
         try:
             if reason := row.missing():
                 return Result(row, "not run", None, seed, 0.0, reason)
-            figures = row.run(Run(scale, seed, Path(directory), progress, task))  # type: ignore[arg-type]
+            figures = row.run(Run(scale, seed, Path(directory), progress, task, row.clustered))  # type: ignore[arg-type]
         except pytest.skip.Exception as lacking:
             return Result(row, "not run", None, seed, 0.0, str(lacking).partition("\n")[0])
         except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - the other rows are to run, too

@@ -6,17 +6,20 @@ import multiprocessing
 import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
 from rich.progress import Progress, TaskID
 
+from tests.proofs.reliability.site import Site, opened
 from tests.servers import NO_SERVER, binary
 
 T = TypeVar("T")
 Scale = Literal["short", "whole", "soak"]
 CORES = 2
+CLUSTERED = "c"  # ends the name of a row whose site is a cluster
 SCALES: tuple[Scale, ...] = ("short", "whole", "soak")
 
 
@@ -52,6 +55,7 @@ class Run:
     Attributes:
         seed: what is drawn follows from it.
         directory: empty, for servers, journals and the like.
+        clustered: its servers are the nodes of a cluster.
     """
 
     scale: Scale
@@ -59,6 +63,7 @@ class Run:
     directory: Path
     progress: Progress
     task: TaskID
+    clustered: bool = False
     random: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
@@ -69,6 +74,10 @@ class Run:
         if self.scale == "short":
             return short
         return whole if self.scale == "whole" or soak is None else soak
+
+    def site(self, *options: str, name: str = "redis") -> AbstractContextManager[Site]:
+        """Servers: one, or those of a cluster, all with these options; in a directory of this name."""
+        return opened(self.directory / name, *options, clustered=self.clustered)
 
     def in_processes(
         self,
@@ -110,6 +119,8 @@ class Row:
         run: makes the trials; raises only where the harness itself is at fault.
         missing: why it cannot be run here; empty where it can. As a rule for want of a server.
         unbuilt: there is nothing yet that could be tried.
+        on_nodes: what is on the nodes where its site is a cluster; empty: it has no trials there.
+        clustered: it is the row of these trials.
     """
 
     name: str
@@ -118,8 +129,15 @@ class Row:
     run: Callable[[Run], Figures]
     missing: Callable[[], str] = no_redis
     unbuilt: bool = False
+    on_nodes: str = ""
+    clustered: bool = False
 
     @property
     def number(self) -> int:
         """Its place in the table."""
-        return int(self.name[1:]) + (1_000 if self.name.startswith("K") else 0)
+        return int(self.name[1:].removesuffix(CLUSTERED)) + (1_000 if self.name.startswith("K") else 0)
+
+    def twins(self) -> list[Row]:
+        """The row, and the one of the same trials on a cluster."""
+        name, fault = f"{self.name}{CLUSTERED}", f"{self.name} on a cluster of 3 nodes: {self.on_nodes}"
+        return [self, *([replace(self, name=name, fault=fault, clustered=True)] if self.on_nodes else ())]

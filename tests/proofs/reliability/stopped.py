@@ -7,6 +7,8 @@ import logging
 import os
 import signal
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import rq_dlq
@@ -17,17 +19,27 @@ LEASE = 60  # seconds, far longer than it takes to see whether something is stil
 INTERRUPTS = -0.01
 
 
-def queue_of(broker: rq_dlq.Broker) -> rq_dlq.Queue[float]:
-    """A body says how many seconds its handler takes; or that it interrupts its own process."""
-    return broker.queue(
-        "stopped", type=float, lease=LEASE, redelivery=RedeliveryPolicy(delays=[0], max_redeliveries=None)
-    )
+@dataclass(frozen=True)
+class Place:
+    """Where it works: its queues, each on a server of its own."""
+
+    url: str
+    names: Sequence[str]
+    journals: Path
+
+    def open(self) -> list[rq_dlq.Queue[float]]:
+        """The queues of a new broker.
+
+        A body says how many seconds its handler takes; or that it interrupts its own process.
+        """
+        broker, policy = rq_dlq.Broker(self.url), RedeliveryPolicy(delays=[0], max_redeliveries=None)
+        return [broker.queue(name, type=float, lease=LEASE, redelivery=policy) for name in self.names]
 
 
-def work(url: str, journals: Path, name: str, colour: str) -> None:
+def work(place: Place, name: str, colour: str) -> None:
     """Run a worker until it is told to stop; it notes which calls began, and which came to their end."""
     logging.getLogger("rq_dlq").setLevel(logging.ERROR)
-    queue, journal = queue_of(rq_dlq.Broker(url)), Journal(journals, name)
+    queues, journal = place.open(), Journal(place.journals, name)
 
     def begin(body: float, delivery: rq_dlq.Delivery[float]) -> float:
         journal.note("got", [delivery.id])
@@ -43,5 +55,6 @@ def work(url: str, journals: Path, name: str, colour: str) -> None:
         await asyncio.sleep(begin(body, delivery))
         journal.note("ack", [delivery.id])
 
-    queue.handler(concurrency=4)(plain if colour == "def" else awaiting)
-    queue._broker.run()
+    for queue in queues:
+        queue.handler(concurrency=4)(plain if colour == "def" else awaiting)
+    queues[0]._broker.run()

@@ -2,7 +2,7 @@
 
 make sabotage, or
 
-python -m tests.proofs.sabotage T5 T29            # the bugs of these rows
+python -m tests.proofs.sabotage T5 T29c           # the bugs of these rows; T29c: of T29, on a cluster
 python -m tests.proofs.sabotage --bug "any token" # those whose name has this in it
 python -m tests.proofs.sabotage --list            # what there is
 """
@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tests.proofs.reliability.row import CLUSTERED
 from tests.proofs.reliability.rows import all_rows
 from tests.proofs.sabotage.bugs import Bug, planted
 from tests.proofs.sabotage.trial import Verdict, tried
@@ -36,17 +37,18 @@ STYLES = {"holds": "green", "died": "green"}
 def main(names: tuple[str, ...], part: str, seed: int, patience: float, *, listed: bool) -> None:
     """Run the rows, each as it is and with each of its bugs."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the row that runs is ended, too
-    if unknown := [name for name in names if name not in planted()]:
-        message = f"no bugs for {', '.join(unknown)}: there are some for {', '.join(planted())}"
+    bugs_of = planted()
+    if unknown := [name for name in names if name not in all_rows()]:
+        message = f"no bugs for {', '.join(unknown)}: there are some for {', '.join(all_rows())}"
         raise click.BadParameter(message)
     chosen = {
         row: bugs
-        for row, found in planted().items()
-        if (bugs := [bug for bug in found.bugs if part in bug.name]) and (not names or row in names)
+        for row in names or bugs_of
+        if (bugs := [bug for bug in bugs_of[row.removesuffix(CLUSTERED)].bugs if part in bug.name])
     }
     if listed:
-        for bug in (bug for bugs in chosen.values() for bug in bugs):
-            click.echo(f"{bug.row}  {bug.language:6}  {bug.name}")
+        for row, bug in ((row, bug) for row, bugs in chosen.items() for bug in bugs):
+            click.echo(f"{row}  {bug.language:6}  {bug.name}")
         return
     console = Console(stderr=True)
     verdicts = [

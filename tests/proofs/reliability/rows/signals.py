@@ -10,17 +10,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import product
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from random import Random
 from typing import Any, Literal, get_args
 
-import rq_dlq
 from tests.forked import ForkedProcesses
 from tests.proofs.reliability.findings import audited, wrong
 from tests.proofs.reliability.journal import lines, noted, repeated
 from tests.proofs.reliability.row import Figures, Row, Run
-from tests.proofs.reliability.stopped import INTERRUPTS, queue_of, work
-from tests.servers import Server, wait_until
+from tests.proofs.reliability.stopped import INTERRUPTS, Place, work
+from tests.servers import wait_until
 
 Way = Literal["SIGTERM", "SIGTERM twice", "SIGINT in a handler"]
 COLOURS = ("def", "async def")
@@ -52,9 +50,9 @@ class Seen:
 class Rounds:
     """Workers one after the other, each told to stop while it works."""
 
-    def __init__(self, url: str, journals: Path, random: Random, forked: ForkedProcesses) -> None:
-        self.journals, self.random, self.forked, self._url = journals, random, forked, url
-        self.queue = queue_of(rq_dlq.Broker(url))
+    def __init__(self, place: Place, random: Random, forked: ForkedProcesses) -> None:
+        self.place, self.random, self.forked = place, random, forked
+        self.queues = place.open()
         self.seen = Seen()
 
     def run(self, rounds: int, show: Callable[[float, float, str], None]) -> None:
@@ -70,12 +68,13 @@ class Rounds:
             self._stop("last")
 
     def _round(self, name: str, way: Way, colour: str) -> None:
-        self.queue.send_many(self.random.uniform(0, LONGEST) for _ in range(MESSAGES - self._left()))
+        for _ in range(MESSAGES - self._left()):
+            self.random.choice(self.queues).send(self.random.uniform(0, LONGEST))
         some = self._acked() + self.random.randrange(MESSAGES // 2)
         with self._worker(name, colour) as worker:
             wait_until(lambda: self._acked() > some, STARTING)
             if way == "SIGINT in a handler":
-                self.queue.send(INTERRUPTS, priority=9)
+                self.random.choice(self.queues).send(INTERRUPTS, priority=9)
             else:
                 self._stop(name)
             if way == "SIGTERM twice":
@@ -91,19 +90,27 @@ class Rounds:
 
     def _look(self, name: str, way: Way) -> None:
         """What a worker left, right after its end."""
-        self.seen.held += self.queue.stats().leased
-        said = Counter(event for event, _ in lines(self.journals / f"{name}.journal"))
+        self.seen.held += self.counts()["leased"]
+        said = Counter(event for event, _ in lines(self.place.journals / f"{name}.journal"))
         if way == "SIGTERM twice":
             self.seen.cut_short += said["got"] - said["ack"]
         else:
             self.seen.unfinished += said["got"] - said["ack"]
 
+    def counts(self) -> Counter[str]:
+        """The totals of all queues, and what is left in them."""
+        found: Counter[str] = Counter()
+        for stats in (queue.stats() for queue in self.queues):
+            found.update(stats.totals)
+            found.update(waiting=stats.waiting, leased=stats.leased)
+        return found
+
     def _left(self) -> int:
-        stats = self.queue.stats()
-        return stats.waiting + stats.leased
+        counts = self.counts()
+        return counts["waiting"] + counts["leased"]
 
     def _acked(self) -> int:
-        return self.queue.stats().totals.get("acked", 0)
+        return self.counts()["acked"]
 
     def _stop(self, name: str) -> None:
         with suppress(ProcessLookupError):  # it was faster
@@ -111,7 +118,7 @@ class Rounds:
 
     @contextmanager
     def _worker(self, name: str, colour: str) -> Iterator[BaseProcess]:
-        self.forked.start(name, work, self._url, self.journals, name, colour)
+        self.forked.start(name, work, self.place, name, colour)
         try:
             yield self.forked.processes[name]
         finally:
@@ -120,24 +127,25 @@ class Rounds:
 
 def judge(rounds: Rounds, number: int, raw: Any) -> Figures:
     """Compare what the calls noted with what the queue counted."""
-    seen, stats = rounds.seen, rounds.queue.stats()
-    sent, acked = stats.totals["sent"], stats.totals["acked"]
-    done, again = repeated(noted(rounds.journals, "ack"))
-    lost = sent - acked - stats.waiting - stats.leased
+    seen, counts, place = rounds.seen, rounds.counts(), rounds.place
+    sent, left = counts["sent"], counts["waiting"] + counts["leased"]
+    done, again = repeated(noted(place.journals, "ack"))
+    lost = sent - counts["acked"] - left
     found = wrong(
         {
             "messages lost": lost,
             "that no call finished": sent - len(done),
-            "left": stats.waiting + stats.leased,
+            "left": left,
             "held by workers that had ended": seen.held,
-            "lapsed": stats.totals.get("lapsed", 0),
+            "lapsed": counts["lapsed"],
             "calls that a first signal cut short": seen.unfinished,
             "workers that did not end in order": seen.odd,
         }
-    ) + audited(raw, rounds.queue.name)
+    )
+    found += [finding for name in place.names for finding in audited(raw, name)]
     told = [
         f"{seen.cut_short:,} calls cut short by a second signal, and given back",
-        f"{stats.totals.get('released', 0):,} messages released",
+        f"{counts['released']:,} messages released",
         f"at most {seen.slowest:.2f} s from the last signal to the end",
     ]
     return Figures(
@@ -153,10 +161,11 @@ def judge(rounds: Rounds, number: int, raw: Any) -> Figures:
 def run(run: Run) -> Figures:
     """By turns: SIGTERM, SIGTERM twice, SIGINT; sync, async."""
     rounds = run.pick(short=6, whole=200)
-    with Server(run.directory / "redis") as server, ForkedProcesses() as forked:
-        trial = Rounds(server.url, run.directory / "journals", run.random, forked)
+    with run.site() as site, ForkedProcesses() as forked:
+        place = Place(site.url, site.names("stopped"), run.directory / "journals")
+        trial = Rounds(place, run.random, forked)
         trial.run(rounds, run.done)
-        return judge(trial, rounds, server.client())
+        return judge(trial, rounds, site.client())
 
 
 ROWS = (
@@ -165,5 +174,6 @@ ROWS = (
         "SIGTERM, a second SIGTERM, SIGINT in a handler, while sync and async workers work",
         "what runs is finished, or given back at once: 0 lost, 0 held after the end, 0 lapses",
         run,
+        on_nodes="a worker has a queue on each",
     ),
 )
