@@ -11,8 +11,8 @@ the short one, the full one makes the table, the long one takes hours. Everythin
   is gone.
 - *A power cut* is a SIGKILL; then every file is cut back to the length that a shim in front of libc saw
   synced, or a little more. Clock steps also come from a shim, so the Lua is the one that users run.
-- *A row on a cluster* is a row of its own, T21c beside T21: the same trials on another site (`site.py`). Where
-  they are about a worker, it has a queue on each node.
+- *A row on a cluster* is a row of its own, T21c beside T21: the same trials on another site (`site.py`), most
+  of them with a queue on each node.
 - *Fuzzing (T24)* gives each parser the same time in turn until there are enough runs: by numbers of runs, two
   slow parsers take most of the time.
 - *Orders of calls (T1)*, *a model (T2)* and *stops (T4)* are in `tests/model`.

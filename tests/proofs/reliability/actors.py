@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,6 +48,7 @@ class Place:
         lease: milliseconds.
         durability: of the brokers.
         modules: Lua in place of the broker's own.
+        names: of the queues, each on a server of its own; chunks go to them in turn.
     """
 
     url: str
@@ -56,12 +57,20 @@ class Place:
     policy: RedeliveryPolicy = SOON_AND_FOR_EVER
     modules: Mapping[str, str] = field(default_factory=dict)
     durability: Durability = "memory"
+    names: Sequence[str] = ("work",)
 
-    def queue(self) -> rq_dlq.Queue[int]:
-        """The queue; a body is the server's time, milliseconds, before which it must not be delivered."""
+    def open(self) -> list[rq_dlq.Queue[int]]:
+        """The queues; a body is the server's time, milliseconds, before which it must not be delivered."""
         verbs = Joined(self.modules)
         broker = rq_dlq.Broker(self.url, verbs=verbs, retries=PATIENT, durability=self.durability)
-        return broker.queue("work", type=int, lease=self.lease / 1000, redelivery=self.policy)
+        return [
+            broker.queue(name, type=int, lease=self.lease / 1000, redelivery=self.policy)
+            for name in self.names
+        ]
+
+    def queue(self) -> rq_dlq.Queue[int]:
+        """The first queue."""
+        return self.open()[0]
 
     def journal(self) -> Journal:
         """That of this process."""
@@ -70,9 +79,9 @@ class Place:
 
 def send(place: Place, sender: str, chunks: Iterable[int]) -> None:
     """Send these chunks of a sender's messages, some of them delayed."""
-    queue, journal = place.queue(), place.journal()
+    queues, journal = place.open(), place.journal()
     for chunk in chunks:
-        send_chunk(queue, journal, sender, chunk)
+        send_chunk(queues[chunk % len(queues)], journal, sender, chunk)
 
 
 def send_chunk(queue: rq_dlq.Queue[int], journal: Journal, sender: str, chunk: int) -> None:
@@ -83,6 +92,11 @@ def send_chunk(queue: rq_dlq.Queue[int], journal: Journal, sender: str, chunk: i
     journal.note("send", ids)
     queue.send_many([Message(body=due, id=name) for name in ids], delay=DELAY / 1000 if delayed else None)
     journal.note("sent", ids)
+
+
+def chunk_of(message_id: str) -> int:
+    """The number of the chunk that a message is in."""
+    return int(message_id.partition("-")[2]) // CHUNK
 
 
 def note_repeated_acks(journal: Journal, *kinds: Any) -> None:
@@ -139,10 +153,13 @@ def freezer() -> Callable[[], None]:
 
 
 def consume(place: Place) -> None:
-    """Claim and ack, for ever. Who is told to freeze does so with messages in its hands."""
-    freeze, queue, journal = freezer(), place.queue(), place.journal()
+    """Claim and ack, for ever, from all queues in turn.
+
+    Who is told to freeze does so with messages in its hands.
+    """
+    freeze, queues, journal = freezer(), place.open(), place.journal()
     note_repeated_acks(journal)
-    while True:
+    for queue in cycle(queues):
         deliveries = queue.claim(BATCH, wait="1s")
         if deliveries:
             note_got(place, journal, deliveries)
@@ -198,7 +215,7 @@ def work(
     It freezes as `consume` does.
     """
     logging.getLogger("rq_dlq").setLevel(logging.ERROR)
-    freeze, queue, journal = freezer(), place.queue(), place.journal()
+    freeze, queues, journal = freezer(), place.open(), place.journal()
     note_repeated_acks(journal)
 
     def handle(body: int, delivery: rq_dlq.Delivery[int]) -> None:
@@ -213,7 +230,8 @@ def work(
     async def awaiting(body: int, delivery: rq_dlq.Delivery[int]) -> None:
         handle(body, delivery)
 
-    queue.handler(concurrency=concurrency)(handle if colour == "def" else awaiting)
-    worker = Worker(queue._broker)
+    for queue in queues:
+        queue.handler(concurrency=concurrency)(handle if colour == "def" else awaiting)
+    worker = Worker(queues[0]._broker)
     worker.tally = NotedTally(journal)
     worker.run()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -21,18 +22,29 @@ def over(value: float, most: float) -> int:
     return ceil(value) if value > most else 0
 
 
-def audited(raw: Any, family: str) -> list[str]:
-    """What the audit of a queue's keys finds."""
-    try:
-        audit(raw, family)
-    except AssertionError as error:
-        return [f"audit: {error}".partition("\n")[0]]
-    return []
+def audited(raw: Any, *families: str) -> list[str]:
+    """What the audit of queues' keys finds."""
+    found: list[str] = []
+    for family in families:
+        try:
+            audit(raw, family)
+        except AssertionError as error:
+            found.append(f"audit: {error}".partition("\n")[0])
+    return found
 
 
-def counters(raw: Any, family: str) -> dict[str, int]:
-    """What a queue has counted."""
-    return {name.decode(): int(n) for name, n in raw.hgetall(QueueKeys("rq", family)["counters"]).items()}
+def counters(raw: Any, *families: str) -> Counter[str]:
+    """What queues have counted, together."""
+    found: Counter[str] = Counter()
+    for family in families:
+        counts = raw.hgetall(QueueKeys("rq", family)["counters"])
+        found.update({name.decode(): int(n) for name, n in counts.items()})
+    return found
+
+
+def remaining(raw: Any, families: Iterable[str]) -> set[str]:
+    """The messages that are in queues."""
+    return {name.decode() for each in families for name in raw.hkeys(QueueKeys("rq", each)["messages"])}
 
 
 def unexplained(totals: Mapping[str, int], told: Sums) -> dict[str, int]:

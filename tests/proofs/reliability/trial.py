@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import rq_dlq
 from rq_dlq.core.changing import calls as choosing_calls
 from rq_dlq.core.claiming import calls as claiming_calls
 from rq_dlq.core.settling import calls as settling_calls
@@ -22,6 +23,7 @@ from tests.proofs.reliability.actors import (
     CHUNK,
     FREEZE,
     Place,
+    chunk_of,
     consume,
     is_empty,
     note_acked,
@@ -113,7 +115,7 @@ class Trial:
         self, plan: Plan, place: Place, raw: Any, drawn: random.Random, forked: ForkedProcesses
     ) -> None:
         self.plan, self.place, self.raw, self.random, self.forked = plan, place, raw, drawn, forked
-        self.queue = place.queue()
+        self.queues = place.open()
         self.done = Done()
         self._journal = Journal(place.journals, "trial")
         self.consumers: list[str] = []
@@ -124,7 +126,8 @@ class Trial:
 
     def run(self, show: Callable[[float, float, str], None]) -> None:
         """Do all that is planned while messages are sent and acked; on a busy machine some more of them."""
-        self.queue.stats()  # loads the library, so that `_take_over` need not
+        for queue in self.queues:
+            queue.stats()  # loads the library, so that `_take_over` need not
         for sender in SENDERS:
             self._start_sender(sender, 0)
         for kind, number in CONSUMERS.items():
@@ -143,11 +146,11 @@ class Trial:
             time.sleep(TICK)
 
     def _totals(self) -> tuple[int, int]:
-        sent, acked = self.raw.hmget(self.queue._core.keys["counters"], "sent", "acked")
-        return int(sent or 0), int(acked or 0)
+        found = [self.raw.hmget(queue._core.keys["counters"], "sent", "acked") for queue in self.queues]
+        return sum(int(sent or 0) for sent, _ in found), sum(int(acked or 0) for _, acked in found)
 
     def _drained(self) -> bool:
-        return is_empty(self.queue)
+        return all(map(is_empty, self.queues))
 
     def _due(self, done: int, planned: int, progress: int) -> bool:
         """Whether it is time for another one of so many, which are all over some time before the end."""
@@ -198,8 +201,7 @@ class Trial:
         said, ids = last(self.place.journals, killed.name)
         if not said:
             return killed.first
-        chunk = int(ids[0].partition("-")[2]) // CHUNK
-        return chunk + (said == "sent" or self.random.random() < LEFT)
+        return chunk_of(ids[0]) + (said == "sent" or self.random.random() < LEFT)
 
     def _look_after_consumers(self, acked: int) -> None:
         now = time.monotonic()
@@ -243,28 +245,29 @@ class Trial:
 
     def _wake(self, zombie: Zombie) -> None:
         """Let it go on once what it held was taken from it; when it knows that, it is killed."""
-        self.queue.maintain()
-        taken = self._take_over(zombie)
+        queue = self.queues[chunk_of(zombie.held[0]) % len(self.queues)]  # of all that it was given at once
+        queue.maintain()
+        taken = self._take_over(queue, zombie)
         self.forked.signal(zombie.name, signal.SIGCONT)
         held, journals = set(zombie.held), self.place.journals
         wait_until(lambda: held <= heard(journals, zombie, "acked", "stale"), WAKING)
         if taken:
             self._journal.note("ack", [name for name, _ in taken])
-            acked = self.queue._broker._step(settling_calls.ack(self.queue._core.keys, taken))
-            note_acked(self._journal, self.queue._run(acked))
+            acked = queue._broker._step(settling_calls.ack(queue._core.keys, taken))
+            note_acked(self._journal, queue._run(acked))
         self._kill(zombie.name)
 
-    def _take_over(self, zombie: Zombie) -> list[Held]:
+    def _take_over(self, queue: rq_dlq.Queue[int], zombie: Zombie) -> list[Held]:
         """Claim what a zombie held, which waits for its redelivery: it is to ack while somebody holds it."""
-        self.queue.select(ids=zombie.held, places=["scheduled"]).prioritize(9)
-        core, token = self.queue._core, f"instead-of-{zombie.name}"
+        queue.select(ids=zombie.held, places=["scheduled"]).prioritize(9)
+        core, token = queue._core, f"instead-of-{zombie.name}"
         now = choosing_calls.deliver_now(core.client.senders.lend(core.keys), ids=zombie.held)
         claim = claiming_calls.claim(
             core.keys, part="live", token=token, count=BATCH, lease=round(2_000 * WAKING), patience=0,
             consumer=core.consumer, seed=0.0, default_policy=core.policy,
         )  # fmt: skip
         claimed: claiming_calls.Claimed
-        _, claimed = self.queue._run(self.queue._broker._step(Pipeline([now, claim])))  # at once
+        _, claimed = queue._run(queue._broker._step(Pipeline([now, claim])))  # at once
         taken = [(row.id, token) for row in claimed.rows]
         self._journal.note("got", [name for name, _ in taken])
         self.done.contested += sum(name in zombie.held for name, _ in taken)

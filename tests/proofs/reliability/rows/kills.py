@@ -7,18 +7,16 @@ from typing import Any
 
 from tests.forked import ForkedProcesses
 from tests.proofs.reliability.actors import Place
-from tests.proofs.reliability.findings import audited, counters, unexplained, wrong
+from tests.proofs.reliability.findings import audited, counters, remaining, unexplained, wrong
 from tests.proofs.reliability.journal import sums
 from tests.proofs.reliability.row import Figures, Row, Run
 from tests.proofs.reliability.trial import Plan, Trial, heard, is_real
-from tests.servers import Server
 
 
 def judge(plan: Plan, place: Place, raw: Any, trial: Trial, took: float) -> Figures:
     """Compare what the processes wrote with what the queue counted, and with what is left of it."""
-    keys, done = trial.queue._core.keys, trial.done
-    told = sums(place.journals, (name.decode() for name in raw.hkeys(keys["messages"])))
-    totals = counters(raw, keys.family)
+    done, left = trial.done, remaining(raw, place.names)
+    told, totals = sums(place.journals, left), counters(raw, *place.names)
     held = sum(len(zombie.held) for zombie in done.frozen)
     refused = sum(
         len(heard(place.journals, zombie, "stale").intersection(zombie.held)) for zombie in done.frozen
@@ -29,7 +27,7 @@ def judge(plan: Plan, place: Place, raw: Any, trial: Trial, took: float) -> Figu
     found = wrong(
         {
             **told.faults,
-            "left in the queue": raw.hlen(keys["messages"]),
+            "left in the queue": len(left),
             "late acks accepted": held - refused,
             "duplicates beyond what was held": max(0, told.duplicated - most),
             "duplicates without a lapse": max(0, told.duplicated - told.resent - back),
@@ -38,7 +36,7 @@ def judge(plan: Plan, place: Place, raw: Any, trial: Trial, took: float) -> Figu
             "zombies too few": max(0, plan.zombies - len(done.frozen)),
             "contested acks too few": max(0, plan.zombies // 4 - done.contested),
         }
-    ) + audited(raw, keys.family)
+    ) + audited(raw, *place.names)
     counted = [
         f"{told.entered / took:,.0f} messages/s",
         f"{len(done.kills):,} workers killed, {done.senders_killed} senders",
@@ -63,9 +61,9 @@ def run(run: Run) -> Figures:
         whole=Plan(1_000_000, kills=1_000, zombies=50, senders_killed=100),
         soak=Plan(3_000_000, kills=3_000, zombies=150, senders_killed=300),
     )
-    with Server(run.directory / "redis") as server, ForkedProcesses() as forked:
-        place = Place(server.url, run.directory / "journals", plan.lease)
-        raw = server.client()
+    with run.site() as site, ForkedProcesses() as forked:
+        place = Place(site.url, run.directory / "journals", plan.lease, names=site.names("work"))
+        raw = site.client()
         trial = Trial(plan, place, raw, run.random, forked)
         began = time.monotonic()
         trial.run(run.done)
@@ -82,5 +80,6 @@ ROWS = (
         "0 lost, 0 unexpected, 0 settled twice, 0 early, every late ack refused; "
         "duplicates <= what the killed, the frozen and the slow may have held + sent again",
         run,
+        on_nodes="a queue on each, which senders, loops and workers use in turn",
     ),
 )

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import rq_dlq
 from rq_dlq import BrokerRefused, BrokerUnavailable, Message, RedeliveryPolicy
@@ -19,7 +18,7 @@ from rq_dlq.errors import Unconfirmed
 from rq_dlq.worker import Worker
 from tests.forked import ForkedProcesses
 from tests.proofs.reliability.actors import NotedTally
-from tests.proofs.reliability.findings import audited, beyond, counters, over, wrong
+from tests.proofs.reliability.findings import audited, beyond, counters, over, remaining, wrong
 from tests.proofs.reliability.journal import Journal, sums
 from tests.proofs.reliability.row import Figures, Row, Run
 from tests.servers.clusters import Cluster, Migration, PlainClient
@@ -53,7 +52,7 @@ def produce(url: str, directory: Path, name: str) -> None:
             journal.note("sent", ids)
 
 
-def work(url: str, directory: Path, name: str) -> None:
+def work(url: str, directory: Path, name: str, colour: str) -> None:
     """Run a worker on all queues, for ever."""
     logging.getLogger("rq_dlq").setLevel(logging.CRITICAL)
     broker = rq_dlq.Broker(url)
@@ -64,8 +63,12 @@ def work(url: str, directory: Path, name: str) -> None:
         journal.note("got", [delivery.id])
         journal.note("ack", [delivery.id])
 
+    async def awaiting(body: int, delivery: rq_dlq.Delivery[int]) -> None:
+        handle(body, delivery)
+
     for each in QUEUES:
-        broker.queue(each, lease="5s", redelivery=POLICY).handler()(handle)
+        queue = broker.queue(each, lease="5s", redelivery=POLICY)
+        queue.handler()(handle if colour == "def" else awaiting)
     worker = Worker(broker)
     worker.tally = NotedTally(journal)
     worker.run()
@@ -80,10 +83,10 @@ class Shards:
 
     def open(self) -> None:
         """Two producers and two workers begin."""
-        for number in range(2):
-            for act in (produce, work):
+        for number, colour in enumerate(("def", "async def")):
+            for act, more in ((produce, ()), (work, (colour,))):
                 name = f"{act.__name__}-{number}"
-                self._forked.start(name, act, self.cluster.url, self._directory, name)
+                self._forked.start(name, act, self.cluster.url, self._directory, name, *more)
         self.go_on()
 
     def go_on(self) -> None:
@@ -137,7 +140,7 @@ class Shards:
         for number in range(2):
             self._forked.kill(f"produce-{number}")
         raw = PlainClient(self.cluster)
-        self._wait(lambda: not remaining(raw), "the queues are not drained")
+        self._wait(lambda: not remaining(raw, QUEUES), "the queues are not drained")
         for number in range(2):
             assert self._forked.alive(f"work-{number}")
             self._forked.kill(f"work-{number}")
@@ -145,11 +148,6 @@ class Shards:
     def errors(self) -> list[str]:
         """What producers were told."""
         return [line for path in self._directory.glob("*.errors") for line in path.read_text().splitlines()]
-
-
-def remaining(raw: Any) -> set[str]:
-    """What is still in the queues."""
-    return {name.decode() for each in QUEUES for name in raw.hkeys(QueueKeys("rq", each)["messages"])}
 
 
 def reshard(run: Run) -> Figures:
@@ -167,8 +165,8 @@ def reshard(run: Run) -> Figures:
             shards.kill()
         shards.close()
         raw = PlainClient(cluster)
-        left, bad = remaining(raw), [finding for each in QUEUES for finding in audited(raw, each)]
-        sent = sum(counters(raw, each)["sent"] for each in QUEUES)
+        left, bad = remaining(raw, QUEUES), audited(raw, *QUEUES)
+        sent = counters(raw, *QUEUES)["sent"]
     found, errors, slowest = sums(run.directory / "journals", left), shards.errors(), max(shards.back)
     perhaps = found.entered - found.acknowledged  # what a dead shard took along was sent, too
     bad += wrong(
@@ -193,7 +191,7 @@ def half_moved(errors: Sequence[str]) -> list[str]:
 ROWS = (
     Row(
         "T13",
-        "cluster of 3 shards: a hot slot moved x 10, a shard killed x 5; 2 producers, 2 workers",
+        "cluster of 3 shards: a hot slot moved x 10, a shard killed x 5; 2 producers, 2 workers: sync, async",
         "0 lost, no TRYAGAIN for the user, back in 5 s",
         reshard,
     ),

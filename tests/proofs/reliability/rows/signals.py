@@ -141,8 +141,7 @@ def judge(rounds: Rounds, number: int, raw: Any) -> Figures:
             "calls that a first signal cut short": seen.unfinished,
             "workers that did not end in order": seen.odd,
         }
-    )
-    found += [finding for name in place.names for finding in audited(raw, name)]
+    ) + audited(raw, *place.names)
     told = [
         f"{seen.cut_short:,} calls cut short by a second signal, and given back",
         f"{counts['released']:,} messages released",
