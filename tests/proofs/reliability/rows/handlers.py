@@ -17,7 +17,7 @@ from tests.forked import ForkedProcesses
 from tests.proofs.reliability.findings import audited, wrong
 from tests.proofs.reliability.harm import ABREAST, BROKEN_OFF, EACH, HARMS, LONG, MOST, queue_of, work
 from tests.proofs.reliability.row import Figures, Row, Run
-from tests.servers import Server
+from tests.proofs.reliability.site import Site
 
 KINDS = {"brief": HARMS, "long": LONG}
 PATIENCE = 30.0  # seconds without progress
@@ -63,12 +63,10 @@ def began(notes: Path) -> list[tuple[Begun, bool]]:
 class Trial:
     """One run: workers that are started again when they die, until all messages are settled."""
 
-    def __init__(
-        self, plan: Plan, server: Server, notes: Path, random: Random, forked: ForkedProcesses
-    ) -> None:
-        self.plan, self.forked, self._url, self._notes = plan, forked, server.url, notes
-        self._raw: Any = server.client()
-        self.broker = rq_dlq.Broker(server.url)
+    def __init__(self, plan: Plan, site: Site, notes: Path, random: Random, forked: ForkedProcesses) -> None:
+        self.plan, self.forked, self._url, self._notes = plan, forked, site.url, notes
+        self._raw = site.client()
+        self.broker = rq_dlq.Broker(site.url)
         self.queues = {name: queue_of(self.broker, name) for name in KINDS}
         self.innocent: set[str] = set()  # ids
         self.ends: Counter[int] = Counter()
@@ -179,7 +177,7 @@ def judge(trial: Trial, raw: Any) -> Figures:
     )
     alive = {f"{kind!r} that did not die of it": number for kind, number in (expected - died).items()}
     found += wrong(alive) + wrong(otherwise) + wrong(trial.unexplained)
-    found += [finding for name in KINDS for finding in audited(raw, name)]
+    found += audited(raw, *KINDS)
     told = [
         f"{len(expected)} kinds x {plan.each}",
         f"{trial.ends.total():,} workers died and were started again",
@@ -198,10 +196,10 @@ def run(run: Run) -> Figures:
         short=Plan(1, 10, {"brief": 2, "long": 3}),
         whole=Plan(100, 20, {"brief": 6, "long": 16}),
     )
-    with Server(run.directory / "redis") as server, ForkedProcesses() as forked:
-        trial = Trial(plan, server, run.directory, run.random, forked)
+    with run.site() as site, ForkedProcesses() as forked:
+        trial = Trial(plan, site, run.directory, run.random, forked)
         trial.run(run.done)
-        return judge(trial, server.client())
+        return judge(trial, site.client())
 
 
 ROWS = (
@@ -210,5 +208,6 @@ ROWS = (
         "handlers hang, hold the GIL, os._exit, segfault, use up memory, recurse, fork, close descriptors, …",
         "each message dies of what its handler did; the worker lives, or its successor goes on: 100 %",
         run,
+        on_nodes="what ends at once on one, what does not on another",
     ),
 )

@@ -8,11 +8,14 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import redis
 
 import rq_dlq
 from rq_dlq import RedeliveryPolicy
@@ -20,8 +23,9 @@ from rq_dlq.worker import Worker
 from tests.forked import ForkedProcesses
 from tests.proofs.reliability.findings import audited, wrong
 from tests.proofs.reliability.row import Figures, Row, Run
-from tests.servers import Server, wait_until
-from tests.servers.proxy import Commands, Fault, Proxy
+from tests.proofs.reliability.site import Site
+from tests.servers import wait_until
+from tests.servers.proxy import Commands, Fault
 
 LEASE = 1.0  # seconds
 MOST, WITHIN = 50, 0.005  # finished calls that come again, and seconds since their end
@@ -31,6 +35,7 @@ WARM = 3_000  # messages that are done when a worker is killed: its connections 
 SLACK = 0.03  # seconds that a busy machine may keep a process from what it is about to do
 WAYS = (("def", 1), ("def", 8), ("async def", 100))
 TAKES = (0.0, 0.001, 0.05)  # seconds of a call
+ELSEWHERE = "a queue on one of them, and what a worker has beside it on all"
 TELLING, OFTEN = ("async def", 0.001), 10  # most calls end together, but not at each kill
 
 
@@ -50,35 +55,49 @@ def noted(directory: Path) -> list[list[str]]:
     return [line.split() for path in directory.glob("*.notes") for line in path.read_text().splitlines()]
 
 
-def work(url: str, notes: Path, colour: str, concurrency: int, seconds: float, *, blocks: bool) -> None:
-    """Run a worker, for ever; the body "blocks" takes three leases, any other so many seconds."""
+class Calls(NamedTuple):
+    """The calls of a worker.
+
+    Attributes:
+        abreast: how many of a queue run at a time.
+        seconds: that each takes.
+    """
+
+    colour: str
+    abreast: int
+    seconds: float
+
+
+def work(url: str, notes: Path, calls: Calls, names: Sequence[str] = ("a",)) -> None:
+    """Run a worker, for ever; the body "blocks" takes three leases, in an event loop, too."""
     logging.basicConfig(filename=notes.with_suffix(".log"), force=True)
     ran = Notes(notes)
 
     def plain(body: Any, delivery: Any) -> None:
         ran.add("began", body, delivery.id)
-        time.sleep(3 * LEASE if body == "blocks" else seconds)
+        time.sleep(3 * LEASE if body == "blocks" else calls.seconds)
         ran.add("ended", body, delivery.id, time.monotonic())
 
     async def awaiting(body: Any, delivery: Any) -> None:
-        if body == "blocks" and blocks:
+        if body == "blocks":
             plain(body, delivery)
             return
         ran.add("began", body, delivery.id)
-        if seconds:
-            await asyncio.sleep(seconds)
+        if calls.seconds:
+            await asyncio.sleep(calls.seconds)
         ran.add("ended", body, delivery.id, time.monotonic())
 
     with rq_dlq.Broker(url) as broker:
-        handler = plain if colour == "def" else awaiting
-        broker.queue("a", lease=LEASE).handler(concurrency=concurrency)(handler)
+        handler = plain if calls.colour == "def" else awaiting
+        for name in names:
+            broker.queue(name, lease=LEASE).handler(concurrency=calls.abreast)(handler)
         broker.run()
 
 
 def is_named(directory: Path) -> bool:
     """Whether a log says who blocked the event loop, and for how long."""
     said = "".join(path.read_text() for path in directory.glob("*.log"))
-    return re.search(r"the event loop was blocked for [34] s by awaiting \(a ", said) is not None
+    return re.search(r"the event loop was blocked for [34] s by awaiting \(a\d* ", said) is not None
 
 
 def wait_or_go_on(condition: Callable[[], bool]) -> None:
@@ -88,9 +107,9 @@ def wait_or_go_on(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def has_acked(queue: rq_dlq.Queue[Any], messages: int) -> bool:
+def has_acked(queues: Sequence[rq_dlq.Queue[Any]], messages: int) -> bool:
     """Whether so many are done."""
-    return queue.stats().totals.get("acked", 0) >= messages
+    return sum(queue.stats().totals.get("acked", 0) for queue in queues) >= messages
 
 
 def has_workers(broker: rq_dlq.Broker, workers: int) -> bool:
@@ -102,21 +121,25 @@ def blocked(run: Run) -> Figures:
     """One call of 40 blocks for three leases, in an event loop or a thread, beside 19 others."""
     found, lapsed = list[str](), 0
     for colour in ("def", "async def"):
-        directory = run.directory / colour.replace(" ", "")
+        where = colour.replace(" ", "")
+        directory = run.directory / where
         directory.mkdir()
         with (
-            Server(directory / "redis") as server,
+            run.site(name=f"{where}/redis") as site,
             ForkedProcesses() as forked,
-            rq_dlq.Broker(server.url) as broker,
+            rq_dlq.Broker(site.url) as broker,
         ):
-            queue = broker.queue("a", lease=LEASE)
+            names = site.names("a")
+            queues = [broker.queue(name, lease=LEASE) for name in names]
+            calls = Calls(colour, -(-20 // len(names)), 0.5)
             for n in range(2):
-                forked.start(str(n), blocking_work, server.url, directory / f"{n}.notes", colour)
+                forked.start(str(n), work, site.url, directory / f"{n}.notes", calls, names)
             wait_until(partial(has_workers, broker, 2))
-            queue.send_many([*range(19), "blocks", *range(19, 39)])
-            wait_or_go_on(partial(has_acked, queue, 40))
+            for queue, body in zip(cycle(queues), [*range(19), "blocks", *range(19, 39)], strict=False):
+                queue.send(body)
+            wait_or_go_on(partial(has_acked, queues, 40))
             ran = Counter(words[1] for words in noted(directory) if words[0] == "began")
-            lapses = queue.stats().totals.get("lapsed", 0)
+            lapses = sum(queue.stats().totals.get("lapsed", 0) for queue in queues)
             lapsed += lapses
             found += wrong(
                 {
@@ -129,13 +152,8 @@ def blocked(run: Run) -> Figures:
                 wait_or_go_on(partial(is_named, directory))
                 if not is_named(directory):
                     found.append("the log does not say who blocked the event loop")
-            found += audited(server.client(), "a")
+            found += audited(site.client(), *names)
     return Figures(trials=2, acknowledged=80, duplicated=lapsed, met=not found, note="; ".join(found))
-
-
-def blocking_work(url: str, notes: Path, colour: str) -> None:
-    """`work` with a call that blocks."""
-    work(url, notes, colour, 20, 0.5, blocks=True)
 
 
 def delayed(_: Commands) -> Fault:
@@ -151,11 +169,8 @@ def churn(run: Run) -> Figures:
         for colour, concurrency in (("def", 8), ("async def", 100)):
             where = f"{colour}, {'far' if far else 'near'}"
             with ExitStack() as stack:
-                directory = run.directory / where.replace(" ", "")
-                directory.mkdir()
-                server = stack.enter_context(Server(directory / "redis"))
-                proxy = Proxy(str(directory / "redis" / "redis.sock"), directory, delayed)
-                url = stack.enter_context(proxy).url if far else server.url
+                site = stack.enter_context(run.site(name=where.replace(" ", "")))
+                url = stack.enter_context(site.behind(delayed)).url if far else site.url
                 broker = stack.enter_context(rq_dlq.Broker(url))
                 policy = RedeliveryPolicy(delays=[0], max_redeliveries=TRIES - 1)
                 queue = broker.queue("a", redelivery=policy)
@@ -172,7 +187,7 @@ def churn(run: Run) -> Figures:
                         f"not handed out {TRIES} times ({where})": counts.total() - counts[TRIES],
                     }
                 )
-                found += audited(server.client(), "a")
+                found += audited(site.client(), "a")
             run.done(len(found))
     return Figures(
         trials=4 * messages * TRIES, acknowledged=4 * messages, duplicated=released, met=not found,
@@ -194,59 +209,55 @@ async def refuses_awaiting(body: Any) -> None:
 def kills(run: Run) -> Figures:
     """Kill a worker while it drains, again and again; which calls that had ended come again?"""
     times = run.pick(short=2, whole=20)
-    found, again, most, oldest, trials = list[str](), 0, 0, 0.0, 0
-    for colour, concurrency in WAYS:
-        for seconds in TAKES:
-            for n in range(max(times, OFTEN) if (colour, seconds) == TELLING else times):
-                directory = run.directory / f"{colour[:1]}{concurrency}-{seconds}-{n}"
-                directory.mkdir()
-                ages = killed(run, directory, colour, concurrency, seconds)
-                trials += 1
-                again, most = again + len(ages), max(most, len(ages))
-                oldest = max([oldest, *ages])
-                allowed = MOST
-                found += wrong(
-                    {
-                        f"finished calls beyond {allowed} that came again ({colour} x {concurrency}, "
-                        f"{seconds} s)": max(0, len(ages) - allowed),
-                        "of them, that ended long before": sum(age > WITHIN + SLACK for age in ages),
-                    }
-                )
+    found, again, most, oldest = list[str](), 0, 0, 0.0
+    kinds = [
+        Calls(colour, abreast, seconds)
+        for colour, abreast in WAYS
+        for seconds in TAKES
+        for _ in range(max(times, OFTEN) if (colour, seconds) == TELLING else times)
+    ]
+    with run.site() as site:
+        for trials, calls in enumerate(kinds, 1):
+            directory = run.directory / str(trials)
+            directory.mkdir()
+            ages = killed(run, site, directory, calls)
+            again, most = again + len(ages), max(most, len(ages))
+            oldest = max([oldest, *ages])
+            found += wrong(
+                {
+                    f"finished calls beyond {MOST} that came again ({calls.colour} x {calls.abreast}, "
+                    f"{calls.seconds} s)": max(0, len(ages) - MOST),
+                    "of them, that ended long before": sum(age > WITHIN + SLACK for age in ages),
+                }
+            )
     told = f"{again:,} finished calls came again, at most {most} of a kill, the oldest {1000 * oldest:.0f} ms"
-    return Figures(trials=trials, duplicated=again, met=not found, note="; ".join([*found, told]))
+    return Figures(trials=len(kinds), duplicated=again, met=not found, note="; ".join([*found, told]))
 
 
-def killed(run: Run, directory: Path, colour: str, concurrency: int, seconds: float) -> list[float]:
+def killed(run: Run, site: Site, directory: Path, calls: Calls) -> list[float]:
     """The ages (seconds before the kill) of the finished calls whose messages are still leased after it."""
-    with (
-        Server(directory / "redis") as server,
-        ForkedProcesses() as forked,
-        rq_dlq.Broker(server.url) as broker,
-    ):
+    with ForkedProcesses() as forked, rq_dlq.Broker(site.url) as broker:
+        raw = site.client()
+        raw.flushall()
         queue = broker.queue("a", lease=LEASE)
-        queue.send_many(range(20_000 if seconds < 0.01 else 2_000))
-        raw: Any = server.client()
-        ours = clients(raw)
-        forked.start("w", killed_work, server.url, directory / "w.notes", colour, concurrency, seconds)
-        wait_until(partial(has_acked, queue, WARM if seconds < TAKES[-1] else 3 * concurrency))
+        queue.send_many(range(20_000 if calls.seconds < 0.01 else 2_000))
+        servers = site.clients()
+        ours = connections(servers)
+        forked.start("w", work, site.url, directory / "w.notes", calls)
+        wait_until(partial(has_acked, [queue], WARM if calls.seconds < TAKES[-1] else 3 * calls.abreast))
         time.sleep(run.random.uniform(0, 0.05))
         forked.kill("w")
         at = time.monotonic()
-        wait_until(lambda: clients(raw) <= ours)  # what it has sent is done before Redis sees its end
+        wait_until(lambda: connections(servers) <= ours)  # what it has sent is done before Redis sees its end
         left = {message_id.decode() for message_id in raw.hkeys(queue._core.keys["messages"])}
         ended = {words[2]: float(words[3]) for words in noted(directory) if words[0] == "ended"}
         newest = max(ended.values(), default=at)  # the last thing that it did
         return [newest - end for message_id, end in ended.items() if message_id in left]
 
 
-def clients(raw: Any) -> set[str]:
-    """The connections of a server."""
-    return {client["id"] for client in raw.client_list()}
-
-
-def killed_work(url: str, notes: Path, colour: str, concurrency: int, seconds: float) -> None:
-    """`work` without a call that blocks."""
-    work(url, notes, colour, concurrency, seconds, blocks=False)
+def connections(servers: Sequence[redis.Redis]) -> set[tuple[int, str]]:
+    """Those that the servers have."""
+    return {(n, client["id"]) for n, server in enumerate(servers) for client in server.client_list()}
 
 
 ROWS = (
@@ -255,17 +266,20 @@ ROWS = (
         "one call of 40 blocks for three leases: in the event loop beside 19 others, in a thread likewise",
         "each runs once, 0 leases lapse, the log names the handler",
         blocked,
+        on_nodes="the calls are of a queue on each",
     ),
     Row(
         "T37",
         "calls fail at once, near Redis and 20 ms away, in 8 threads and 100 async calls",
         "nothing claimed ahead is given back, each message is handed out as often as its policy says",
         churn,
+        on_nodes=ELSEWHERE,
     ),
     Row(
         "T38",
         "a worker is killed while it drains calls of 0, 1, 50 ms: 1 and 8 threads, 100 async calls",
         f"of calls that had ended at most {MOST} come again, none that ended more than 5 ms before",
         kills,
+        on_nodes=ELSEWHERE,
     ),
 )
