@@ -40,10 +40,16 @@ def perform(step: Step, verbs: Verbs, *, repeated: bool, timeout: float | None =
         began = time.monotonic()
         seconds = min(step.milliseconds / 1000, timeout / 2) if timeout else step.milliseconds / 1000
         command = (b"BLPOP", step.key, max(LEAST_BLOCK, seconds))
-        (reply,) = yield [command]
+        then = step.then
+        reply, *more = yield [command] if then is None else [command, then.command(verbs)]
         if isinstance(reply, exceptions.NoPermissionError):
             raise refusal(reply, command)
-        return (time.monotonic() - began) * 1000
+        took = (time.monotonic() - began) * 1000
+        if then is None:
+            return took
+        if isinstance(more[0], Exception):  # the server does not have the verb, or refuses the call
+            return took, *(yield from exchange((then,), verbs, repeated=repeated))
+        return took, then.read(more[0], repeated)
     if isinstance(step, Pipeline):
         return (yield from exchange(step.calls, verbs, repeated=repeated))
     (result,) = yield from exchange((step,), verbs, repeated=repeated)

@@ -201,8 +201,8 @@ async def replies_to(connection: Any, commands: Commands, *, sent: bool = False)
             await write(connection, b"".join(map(packed, commands)))
     except exceptions.ConnectionError as error:
         raise Unheard(str(error)) from error
-    if commands and commands[0][0] == b"BLPOP":  # a wait is the only command
-        return [await _nudged(connection, commands[0][2])]
+    if commands and commands[0][0] == b"BLPOP":
+        return await _nudged(connection, commands)
     replies: list[Any] = []
     for _ in commands:
         try:
@@ -212,13 +212,13 @@ async def replies_to(connection: Any, commands: Commands, *, sent: bool = False)
     return replies
 
 
-async def _nudged(connection: Any, seconds: float) -> Any:
-    """Read the reply to a BLPOP with this timeout, seconds.
+async def _nudged(connection: Any, commands: Commands) -> list[Any]:
+    """Read the replies to a BLPOP and to the commands after it.
 
     Redis ends an expired wait at the next event, or at the next tick of its `hz`, by default every 100 ms.
-    A PING on the same connection is such an event; Redis replies to it after the wait.
+    A PING on the same connection is such an event; Redis replies to it after the wait and what follows.
     """
-    pings = 0
+    seconds, pings = commands[0][2], 0
     for late in NUDGES:
         reply = await _reply(connection, seconds + late)
         if reply is not LATE:
@@ -227,9 +227,10 @@ async def _nudged(connection: Any, seconds: float) -> Any:
         seconds, pings = 0, pings + 1
     else:
         reply = await _reply(connection)
+    replies = [reply, *[await _reply(connection) for _ in commands[1:]]]
     for _ in range(pings):
         await _reply(connection)
-    return reply
+    return replies
 
 
 async def _reply(connection: Any, within: float | None = None) -> Any:

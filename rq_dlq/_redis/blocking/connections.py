@@ -33,7 +33,7 @@ from rq_dlq._redis.pools import BLOCKING, hasty, pool_of
 from rq_dlq._redis.retries import FAIL_FAST, ONE_TRY, Retries
 from rq_dlq._redis.tries import Tries
 from rq_dlq._redis.urls import masked
-from rq_dlq.core.steps.call import Call, WrongReply
+from rq_dlq.core.steps.call import Call, WrongReply, repetition
 from rq_dlq.core.steps.step import Pipeline, Wait
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable, MissingRights
 
@@ -145,7 +145,8 @@ class Connections:
             if self._patience.end_with(error):
                 raise tries.of_last_try(self._unavailable(error)) from error
         if isinstance(step, Wait):  # a wait changes nothing, and the next call finds the server again
-            return self._spread(step)
+            took = self._spread(step)
+            return took if step.then is None else (took, self._perform(repetition(step.then)))
         if self._revive is not None:
             self._revive()
         try:
@@ -194,7 +195,7 @@ class Connections:
         if isinstance(step, Pipeline) and all(call.verb in self._proven for call in step.calls):
             talk = exchange(step.calls, self.verbs, repeated=repeated)
         else:
-            self._link.prove(step, self.verbs)
+            self._link.prove((step.then or step) if isinstance(step, Wait) else step, self.verbs)
             talk = perform(step, self.verbs, repeated=repeated, timeout=self._timeout)
         commands = next(talk)
         while True:

@@ -202,8 +202,8 @@ def replies_to(connection: Any, commands: Commands, *, sent: bool = False) -> li
             write(connection, b"".join(map(packed, commands)))
     except exceptions.ConnectionError as error:
         raise Unheard(str(error)) from error
-    if commands and commands[0][0] == b"BLPOP":  # a wait is the only command
-        return [_nudged(connection, commands[0][2])]
+    if commands and commands[0][0] == b"BLPOP":
+        return _nudged(connection, commands)
     replies: list[Any] = []
     for _ in commands:
         try:
@@ -213,13 +213,13 @@ def replies_to(connection: Any, commands: Commands, *, sent: bool = False) -> li
     return replies
 
 
-def _nudged(connection: Any, seconds: float) -> Any:
-    """Read the reply to a BLPOP with this timeout, seconds.
+def _nudged(connection: Any, commands: Commands) -> list[Any]:
+    """Read the replies to a BLPOP and to the commands after it.
 
     Redis ends an expired wait at the next event, or at the next tick of its `hz`, by default every 100 ms.
-    A PING on the same connection is such an event; Redis replies to it after the wait.
+    A PING on the same connection is such an event; Redis replies to it after the wait and what follows.
     """
-    pings = 0
+    seconds, pings = commands[0][2], 0
     for late in NUDGES:
         reply = _reply(connection, seconds + late)
         if reply is not LATE:
@@ -228,9 +228,10 @@ def _nudged(connection: Any, seconds: float) -> Any:
         seconds, pings = 0, pings + 1
     else:
         reply = _reply(connection)
+    replies = [reply, *[_reply(connection) for _ in commands[1:]]]
     for _ in range(pings):
         _reply(connection)
-    return reply
+    return replies
 
 
 def _reply(connection: Any, within: float | None = None) -> Any:

@@ -131,8 +131,10 @@ def _claim_once(
     lease: int,
     alarmed: bool,
     thorough: bool,
+    asleep: bool,
 ) -> Steps[tuple[claiming_calls.Claimed | None, int | Word]]:
     """Make one claim of a batch; None: it got nothing. Also, as `Claimed.wait`, when to claim again."""
+    del asleep
     claimed: claiming_calls.Claimed = yield claiming_calls.claim(
         queue.keys,
         part=queue.part,

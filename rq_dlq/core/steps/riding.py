@@ -16,13 +16,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq._scripts.verb import PAIRS
 from rq_dlq.core.steps.call import Call, Command, repetition, whole
 from rq_dlq.core.steps.driving import as_it_is, drive
 from rq_dlq.core.steps.step import Pipeline, Step, Steps, Wait
 from rq_dlq.errors import BrokerRefused
+
+if TYPE_CHECKING:
+    from rq_dlq._keys import Keys
 
 R = TypeVar("R")
 BOTH = {pair: both for both, pair in PAIRS.items()}
@@ -69,6 +72,27 @@ def riding(rider: Steps[object], steps: Steps[R]) -> Steps[R]:
     else:
         yield from _alone(rider, more)
     return (yield from drive(steps, as_it_is, _reply(second, replies[number:])))
+
+
+def after(wait: Wait, keys: Keys, steps: Steps[R]) -> Steps[tuple[float, R]]:
+    """Wait, then run the steps. If their first call is for these keys, the server makes it as the wait ends.
+
+    Args:
+        keys: of the queue that is waited for.
+
+    Returns:
+        The milliseconds that the wait took, and the result of `steps`.
+    """
+    took, first = 0.0, next(steps)
+    try:
+        if isinstance(first, Call) and first.keys is keys:
+            took, reply = yield replace(wait, then=first)
+        else:
+            took = yield wait
+            reply = yield first
+    except BaseException as error:  # noqa: BLE001 - the steps decide
+        return took, (yield from drive(steps, as_it_is, error=error))
+    return took, (yield from drive(steps, as_it_is, reply))
 
 
 def both_of(first: Step, second: Step) -> Call[tuple[Any, Any]] | None:

@@ -40,10 +40,16 @@ class NodeUnavailable(BrokerUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Sleep until something is pushed to the key; the generator is sent the milliseconds that it took."""
+    """Sleep until something is pushed to the key; the generator is sent the milliseconds that it took.
+
+    Attributes:
+        then: the call that the server carries out right after the wait, without a round trip in between, on a
+            key of the same slot; its result is sent, too, as the second of two.
+    """
 
     key: str
     milliseconds: int
+    then: Call[Any] | None = None
 
 
 class Deadline:
