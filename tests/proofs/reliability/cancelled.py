@@ -1,6 +1,7 @@
 """Lives of messages whose calls are cancelled at random points; what came of them, as JSON.
 
 $ python -m tests.proofs.reliability.cancelled --cancels 1000 --seed 42
+$ python -m tests.proofs.reliability.cancelled --cluster
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import json
 import random
 import tempfile
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from tests.connections.sources import Direct, Way, ways
-from tests.servers import Server, free_port, wait_until
+from tests.proofs.reliability.site import Site, opened
+from tests.servers import wait_until
 from tests.verbs.life import CutShort, Life
 
 T = TypeVar("T")
@@ -54,13 +57,13 @@ class Cancels:
             raise CutShort from None
 
 
-async def live(way: Way, server: Server, name: str, cancels: Cancels, most: int) -> list[Life]:
+async def live(way: Way, site: Site, name: str, cancels: Cancels, most: int) -> list[Life]:
     """Live by one way to a broker, until so many calls were cancelled."""
-    broker = way(Direct(server))
+    broker = way(Direct(site.servers[0]))
     lives = [Life(broker, f"{name}-{n}", cancels) for n in range(TOGETHER)]
     await asyncio.gather(*(live_on(life, cancels, most) for life in lives))
     await broker.close()
-    lives[0].wrong += await left(broker, server)
+    lives[0].wrong += await left(broker, site)
     return lives
 
 
@@ -73,20 +76,27 @@ async def live_on(life: Life, cancels: Cancels, most: int) -> None:
         life.wrong.append(f"{life.name}, life {life.lived}: {type(error).__name__}: {error}")
 
 
-async def left(broker: Any, server: Server) -> list[str]:
+async def left(broker: Any, site: Site) -> list[str]:
     """What is wrong with the connections, when all is closed: some are still lent, or open."""
-    pool = broker._connections.pool
+    link = broker._connections._link
+    pools = [each.pool for each in getattr(link, "_links", {"": link}).values()]
+    lent = sum(len(pool._in_use_connections) for pool in pools)
     for _ in range(200):
-        if not pool._in_use_connections:
+        if not lent:
             break
         await asyncio.sleep(0.01)  # what a cancelled call has left to others ends by itself
-    lent = len(pool._in_use_connections)
-    await pool.disconnect()
-    with server.client() as raw:
-        try:
-            wait_until(lambda: raw.info("clients")["connected_clients"] == 1)
-        except BaseException:  # noqa: BLE001 - pytest's
-            return [f"{raw.info('clients')['connected_clients'] - 1} connections are open"]
+        lent = sum(len(pool._in_use_connections) for pool in pools)
+    for pool in pools:
+        await pool.disconnect()
+    servers = site.clients()
+
+    def open_ones() -> int:
+        return sum(raw.info("clients")["connected_clients"] - 1 for raw in servers)
+
+    try:
+        wait_until(lambda: not open_ones())
+    except BaseException:  # noqa: BLE001 - pytest's
+        return [f"{open_ones()} connections are open"]
     return [f"{lent} connections were not given back to their pool"] if lent else []
 
 
@@ -94,21 +104,21 @@ async def left(broker: Any, server: Server) -> list[str]:
 @click.option("--cancels", default=1_000, show_default=True)
 @click.option("--seed", default=0, show_default=True)
 @click.option("--only", help="This way to a broker only.")
-def main(cancels: int, seed: int, only: str | None) -> None:
+@click.option("--cluster/--one-server", "clustered", help="Of three nodes; by its URL only.")
+def main(cancels: int, seed: int, only: str | None, *, clustered: bool) -> None:
     """Live, and tell."""
     chance = Cancels(seed)
     told: dict[str, Any] = {"lives": 0, "unknown": 0, "wrong": []}
-    found = {name: way for name, way in ways("awaiting").items() if name in ({only} if only else WAYS)}
+    some = ("redis://",) if clustered else (only,) if only else WAYS
+    found = {name: way for name, way in ways("awaiting").items() if name in some}
     with (
         tempfile.TemporaryDirectory(prefix="rq-dlq-") as directory,
-        Server(directory, port=free_port()) as server,
+        opened(Path(directory), clustered=clustered) as site,
     ):
         for number, (name, way) in enumerate(found.items()):
-            lives = asyncio.run(
-                live(way, server, f"w{number}", chance, chance.done - (-cancels // len(found)))
-            )
+            lives = asyncio.run(live(way, site, f"w{number}", chance, chance.done - (-cancels // len(found))))
             for life in lives:
-                life.look(server.client())
+                life.look(site.client())
                 told["lives"] += life.lived
                 told["unknown"] += life.unknown
                 told["wrong"] += [f"{name}: {fault}" for fault in life.wrong]

@@ -1,6 +1,7 @@
 """A process that forks while its brokers are in use, and children that use them, too; what came of it: JSON.
 
 $ python -m tests.proofs.reliability.forked --forks 40 --seed 42
+$ python -m tests.proofs.reliability.forked --cluster
 
 A program of its own, with nothing in it but brokers, threads and forks.
 """
@@ -22,16 +23,18 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
 
 from rq_dlq import BrokerUnavailable
 from tests.colours import Awaited
-from tests.connections.sources import Direct, Way, ways
-from tests.servers import Server, free_port, wait_until
+from tests.connections.sources import Colour, Direct, Way, ways
+from tests.proofs.reliability.site import Site, opened
+from tests.servers import wait_until
 from tests.servers.counts import WORDS
-from tests.servers.proxy import Commands, Fault, Proxy
+from tests.servers.proxy import Commands, Fault
 from tests.verbs.life import Life, drive
 
 TOGETHER = 8  # threads or tasks that call while it forks
@@ -94,11 +97,12 @@ async def doze() -> None:
     await asyncio.sleep(random.uniform(0, REST))
 
 
-def seen(lives: Sequence[Life], server: Server) -> list[str]:
+def seen(lives: Sequence[Life], site: Site) -> list[str]:
     """What was wrong with these lives, when they are over."""
-    with server.client() as raw:
-        for life in lives:
-            life.look(raw)
+    raw = site.client()
+    for life in lives:
+        life.look(raw)
+    raw.close()
     return [fault for life in lives for fault in life.wrong]
 
 
@@ -111,15 +115,15 @@ def until(over: threading.Event) -> Iterator[None]:
 # What a child does with its parent's broker
 
 
-def call(broker: Any, server: Server, name: str) -> list[str]:
+def call(broker: Any, site: Site, name: str) -> list[str]:
     """Live in two threads."""
     lives = [Life(Awaited(broker), f"{name}-{n}") for n in range(2)]
     join(start(lives, lambda: range(LIVES)))
     gc.collect()
-    return seen(lives, server)
+    return seen(lives, site)
 
 
-def run_loop(broker: Any, server: Server, name: str) -> list[str]:
+def run_loop(broker: Any, site: Site, name: str) -> list[str]:
     """Live in two tasks of an event loop of its own."""
     lives = [Life(broker, f"{name}-{n}") for n in range(2)]
 
@@ -128,7 +132,7 @@ def run_loop(broker: Any, server: Server, name: str) -> list[str]:
 
     asyncio.run(live_all())
     gc.collect()  # closes what nobody holds any more, which must not be the parent's
-    return seen(lives, server)
+    return seen(lives, site)
 
 
 def start(lives: Sequence[Life], turns: Callable[[], Iterable[object]]) -> list[threading.Thread]:
@@ -148,9 +152,9 @@ def join(threads: Sequence[threading.Thread]) -> None:
 # The forks, of each kind so many
 
 
-def beside_threads(way: Way, server: Server, forks: Forks, name: str, times: int) -> list[str]:
+def beside_threads(way: Way, site: Site, forks: Forks, name: str, times: int) -> list[str]:
     """While threads call; the child uses the parent's queue, too."""
-    broker = way(Direct(server))
+    broker = way(Direct(site.servers[0]))
     queue = broker.queue(f"{{{name}}}.shared")
     queue.send_many(range(times))
     lives = [Life(Awaited(broker), f"{name}-{n}") for n in range(TOGETHER)]
@@ -159,13 +163,13 @@ def beside_threads(way: Way, server: Server, forks: Forks, name: str, times: int
     wrong: list[str] = []
     for number in range(times):
         at_random(lives)
-        wrong += forks.child(lambda n=number: [*take(queue), *call(broker, server, f"{name}-child{n}")])  # type: ignore[misc]
+        wrong += forks.child(lambda n=number: [*take(queue), *call(broker, site, f"{name}-child{n}")])  # type: ignore[misc]
     over.set()
     join(threads)
     if (totals := queue.stats().totals)["acked"] != times:
         wrong.append(f"{name}: each of {times} children acked a message: {totals}")
     broker.close()
-    return wrong + seen(lives, server)
+    return wrong + seen(lives, site)
 
 
 def take(queue: Any, body: object = None) -> list[str]:
@@ -176,7 +180,7 @@ def take(queue: Any, body: object = None) -> list[str]:
     return [] if [bool(delivery.ack()) for delivery in claimed] == [True] else ["nothing to claim"]
 
 
-def while_connecting(way: Way, server: Server, forks: Forks, name: str, times: int) -> list[str]:
+def while_connecting(way: Way, site: Site, forks: Forks, name: str, times: int) -> list[str]:
     """While a thread connects for the first time."""
     wrong: list[str] = []
     for number in range(times):
@@ -188,19 +192,19 @@ def while_connecting(way: Way, server: Server, forks: Forks, name: str, times: i
             asked.set()
             return "delay"
 
-        with tempfile.TemporaryDirectory() as directory, Proxy(server.socket, directory, rule) as proxy:
+        with site.behind(rule) as proxy:
             broker = way(proxy)
             lives = [Life(Awaited(broker), f"{name}-{number}")]
             threads = start(lives, lambda: range(1))
             asked.wait()
-            wrong += forks.child(lambda n=number, b=broker: call(b, server, f"{name}-child{n}"))  # type: ignore[misc]
+            wrong += forks.child(lambda n=number, b=broker: call(b, site, f"{name}-child{n}"))  # type: ignore[misc]
             join(threads)
             broker.close()
-        wrong += seen(lives, server)
+        wrong += seen(lives, site)
     return wrong
 
 
-def after_a_lost_claim(way: Way, server: Server, forks: Forks, name: str, times: int) -> list[str]:
+def after_a_lost_claim(way: Way, site: Site, forks: Forks, name: str, times: int) -> list[str]:
     """When the parent does not know what became of its claim, and takes it up with its next one."""
     wrong: list[str] = []
     for number in range(times):
@@ -209,7 +213,7 @@ def after_a_lost_claim(way: Way, server: Server, forks: Forks, name: str, times:
         def rule(commands: Commands, lost: threading.Event = lost) -> Fault | None:
             return "drop" if lost.is_set() and commands[0][0] in WORDS else None
 
-        with tempfile.TemporaryDirectory() as directory, Proxy(server.socket, directory, rule) as proxy:
+        with site.behind(rule) as proxy:
             broker = way(proxy)
             queue = broker.queue(f"{{{name}}}.{number}")
             queue.send_many(["of the parent", "of the child"])
@@ -224,10 +228,10 @@ def after_a_lost_claim(way: Way, server: Server, forks: Forks, name: str, times:
 
 
 def beside_loop(
-    way: Way, server: Server, forks: Forks, name: str, times: int, *, inside: bool = False
+    way: Way, site: Site, forks: Forks, name: str, times: int, *, inside: bool = False
 ) -> list[str]:
     """While tasks call in the event loop of another thread; or `inside` of it."""
-    broker = way(Direct(server))
+    broker = way(Direct(site.servers[0]))
     lives = [Life(broker, f"{name}-{n}") for n in range(TOGETHER)]
     over = threading.Event()
     loop = asyncio.new_event_loop()
@@ -244,7 +248,7 @@ def beside_loop(
     wrong: list[str] = []
     for number in range(times):
         at_random(lives)
-        child = partial(run_loop, broker, server, f"{name}-child{number}")
+        child = partial(run_loop, broker, site, f"{name}-child{number}")
         if inside:
             wrong += asyncio.run_coroutine_threadsafe(fork_here(child), loop).result()
         else:
@@ -252,7 +256,7 @@ def beside_loop(
     over.set()
     thread.join()
     loop.close()
-    return wrong + seen(lives, server)
+    return wrong + seen(lives, site)
 
 
 def at_random(lives: Sequence[Life]) -> None:
@@ -264,28 +268,32 @@ def at_random(lives: Sequence[Life]) -> None:
 @click.command()
 @click.option("--forks", default=40, show_default=True)
 @click.option("--seed", default=0, show_default=True)
-def main(forks: int, seed: int) -> None:
+@click.option("--cluster/--one-server", "clustered", help="Of three nodes; by its URL only.")
+def main(forks: int, seed: int, *, clustered: bool) -> None:
     """Fork, and tell."""
     random.seed(seed)
     children = Forks()
-    blocking, awaiting = ways("blocking"), ways("awaiting")
+
+    def way(colour: Colour, name: str) -> Way:
+        return ways(colour)["redis://" if clustered else name]
+
     kinds = [
-        partial(beside_threads, blocking["unix://"]),
-        partial(beside_threads, blocking["BlockingConnectionPool"]),
-        partial(while_connecting, blocking["unix://"]),
-        partial(after_a_lost_claim, blocking["unix://"]),
-        partial(beside_loop, awaiting["unix://"]),
-        partial(beside_loop, awaiting["Redis()"]),
-        partial(beside_loop, awaiting["redis://"], inside=True),
+        partial(beside_threads, way("blocking", "unix://")),
+        partial(beside_threads, way("blocking", "BlockingConnectionPool")),
+        partial(while_connecting, way("blocking", "unix://")),
+        partial(after_a_lost_claim, way("blocking", "unix://")),
+        partial(beside_loop, way("awaiting", "unix://")),
+        partial(beside_loop, way("awaiting", "Redis()")),
+        partial(beside_loop, way("awaiting", "redis://"), inside=True),
     ]
     wrong: list[str] = []
     with (
         tempfile.TemporaryDirectory(prefix="rq-dlq-") as directory,
-        Server(directory, port=free_port()) as server,
+        opened(Path(directory), clustered=clustered) as site,
     ):
         for number, kind in enumerate(kinds):
             times = forks // len(kinds) + (number < forks % len(kinds))
-            wrong += kind(server, children, f"kind{number}", times)
+            wrong += kind(site, children, f"kind{number}", times)
     click.echo(json.dumps({"forks": children.told, "wrong": wrong}))
 
 

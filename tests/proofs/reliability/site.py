@@ -11,7 +11,7 @@ from typing import Any
 import redis
 
 from rq_dlq._redis.cluster import slot_of
-from tests.servers import Server
+from tests.servers import Server, free_port
 from tests.servers.clusters import Cluster, Migration, PlainClient
 from tests.servers.proxy import Proxy, Rule
 
@@ -99,5 +99,5 @@ def opened(directory: Path, *options: str, clustered: bool) -> Iterator[Site]:
         with Cluster(directory, *options) as cluster:
             yield Clustered(cluster)
     else:
-        with Server(directory, *options) as server:
+        with Server(directory, *options, port=free_port()) as server:
             yield Site(server)

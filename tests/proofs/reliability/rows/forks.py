@@ -28,9 +28,10 @@ def program(name: str, *options: str) -> dict[str, Any]:
 def run(run: Run) -> Figures:
     """Fork and cancel, side by side."""
     forks, cancels = run.pick(short=(7, 200), whole=(40, 10_000), soak=(1_000, 200_000))
+    options = ("--seed", str(run.seed), "--cluster" if run.clustered else "--one-server")
     with ThreadPoolExecutor() as threads:
-        forking = threads.submit(program, "forked", "--forks", str(forks), "--seed", str(run.seed))
-        cancelled = program("cancelled", "--cancels", str(cancels), "--seed", str(run.seed))
+        forking = threads.submit(program, "forked", "--forks", str(forks), *options)
+        cancelled = program("cancelled", "--cancels", str(cancels), *options)
         forked = forking.result()
     wrong = [*forked["wrong"], *cancelled["wrong"]]
     notes = [
@@ -51,5 +52,6 @@ ROWS = (
         "forks after use, threads, cancellation at random points",
         "40 forks, 10,000 cancels: 0 wrong replies, nothing leaks",
         run,
+        on_nodes="callers have queues on all, and know one of them by its URL",
     ),
 )
