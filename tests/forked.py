@@ -23,9 +23,9 @@ class ForkedProcesses:
     def __init__(self) -> None:
         self.processes: dict[str, BaseProcess] = {}
 
-    def start(self, name: str, act: Callable[..., None], *args: Any) -> None:
+    def start(self, name: str, act: Callable[..., None], *args: Any, **more: Any) -> None:
         """Have a process run a function of a module, which can find out its name."""
-        process = _FORKING.Process(target=acting, args=(act, *args), name=name, daemon=True)
+        process = _FORKING.Process(target=acting, args=(act, *args), kwargs=more, name=name, daemon=True)
         process.start()
         self.processes[name] = process
 
@@ -66,7 +66,7 @@ class ForkedProcesses:
             self.kill(name)
 
 
-def acting(act: Callable[..., None], *args: Any) -> None:
+def acting(act: Callable[..., None], *args: Any, **more: Any) -> None:
     """Run it, but not longer than the process that wanted it."""
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -76,4 +76,4 @@ def acting(act: Callable[..., None], *args: Any) -> None:
         os._exit(1)
 
     threading.Thread(target=follow, daemon=True).start()
-    act(*args)
+    act(*args, **more)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import redis
 
+from rq_dlq._redis.blocking.nodes import Nodes
 from rq_dlq._redis.cluster import slot_of
 from tests.servers import Server, free_port
 from tests.servers.clusters import Cluster, Migration, PlainClient
 from tests.servers.proxy import Proxy, Rule
+
+Talk: TypeAlias = Callable[[list[tuple[Any, ...]]], list[Any]]
 
 
 class Site:
@@ -43,12 +46,11 @@ class Site:
         """If there is another server, it gets the slot of this queue."""
 
     def restart(self, *servers: Server) -> None:
-        """These are killed and start again, all at once; then all is well."""
+        """These are killed and start again, all at once."""
         for server in servers:
             server.kill()
         for server in servers:
             server.start()
-        self.wait_well()
 
     def wait_well(self) -> None:
         """Wait until all servers do all that is asked of them."""
@@ -86,6 +88,15 @@ class Clustered(Site):
 
     def behind(self, rule: Rule) -> AbstractContextManager[Proxy]:
         return self._cluster.behind(rule)
+
+
+def measure(connections: Any, measured: Callable[[Talk], Talk]) -> None:
+    """Have each exchange of blocking connections with one server go through what this makes of it."""
+    if isinstance(connections._link, Nodes):
+        for link in connections._link._links.values():
+            vars(link)["talk"] = measured(link.talk)
+    else:
+        connections._talk = measured(connections._talk)
 
 
 @contextmanager

@@ -15,15 +15,17 @@ from tests.proofs.reliability.findings import audited, over, wrong
 from tests.proofs.reliability.journal import noted
 from tests.proofs.reliability.load import Load, load
 from tests.proofs.reliability.row import Figures, Row, Run
-from tests.servers import Server, wait_until
+from tests.proofs.reliability.site import Site, Talk, measure
+from tests.servers import wait_until
 
-PROCESSES = 4
+PROCESSES, AWAITING = 4, 2  # of threads; and of async workers, who wait with one connection each
 WINDOW = 0.1  # seconds
 BUSIEST = 0.25  # of all, in one window
 BUSIEST_OF_FEW = 0.4  # on the short scale, which runs beside other tests: a busy machine bunches them up
 IDLE = 0.1  # of a core
 TICK = 0.005  # seconds
 CLIENTS = (b"INFO", b"clients")
+AHEAD = 100  # calls at a time of an async worker
 PATIENCE = 60.0  # seconds
 
 
@@ -37,14 +39,14 @@ class Herd:
     """A forked of workers that wait.
 
     Attributes:
-        workers: how many, threads of a few processes, each with a connection of its own.
+        workers: how many, threads of a few processes and some async ones, each with a connection of its own.
         most: which part of them may come back in the busiest window.
         back: after each loss of all connections, how many came back.
         busiest: how many of them in the busiest window.
         woken: how many each message woke.
     """
 
-    server: Server
+    site: Site
     place: Place
     workers: int
     most: float
@@ -59,18 +61,20 @@ class Herd:
         """Look on while they are idle; have them lose their connections in both ways."""
         queue = self.place.queue()
         for number in range(PROCESSES):
-            self.forked.start(f"herd.{number}", work, self.place, self.workers // PROCESSES)
-        with self.server.client() as raw:
-            self._wait_until_all_wait(raw)
-            self._count_the_woken(queue)
-            self.idle = load(raw, watch, [process.pid or 0 for process in self.forked.processes.values()])
-            self._one_message(queue)
-            accepted = raw.info("stats")["total_connections_received"]
-            raw.client_kill_filter(_type="normal", skipme=True)
-            self._come_back(accepted)
-            self._one_message(queue)
-        self.server.kill()
-        self.server.start()
+            self.forked.start(f"herd.{number}", work, self.place, (self.workers - AWAITING) // PROCESSES)
+        for number in range(AWAITING):
+            self.forked.start(f"awaiting.{number}", work, self.place, AHEAD, colour="async def")
+        raw = self.site.client()
+        self._wait_until_all_wait(raw)
+        self._count_the_woken(queue)
+        self.idle = load(raw, watch, [process.pid or 0 for process in self.forked.processes.values()])
+        self._one_message(queue)
+        accepted = raw.info("stats")["total_connections_received"]
+        for each in self.site.clients():
+            each.client_kill_filter(_type="normal", skipme=True)
+        self._come_back(accepted)
+        self._one_message(queue)
+        self.site.restart(*self.site.servers)
         self._come_back(0)
         self._one_message(queue)
 
@@ -84,15 +88,16 @@ class Herd:
 
     def _count_the_woken(self, queue: Any) -> None:
         """From now on see how many each round trip of a queue wakes: nobody comes between its commands."""
-        connections = queue._broker._connected()
-        talk = connections._talk
 
-        def counting(commands: list[tuple[Any, ...]]) -> list[Any]:
-            replies: list[Any] = talk([CLIENTS, *commands, CLIENTS])
-            self.woken.append(blocked(replies[0]) - blocked(replies[-1]))
-            return replies[1:-1]
+        def counting(talk: Talk) -> Talk:
+            def counted(commands: list[tuple[Any, ...]]) -> list[Any]:
+                replies = talk([CLIENTS, *commands, CLIENTS])
+                self.woken.append(blocked(replies[0]) - blocked(replies[-1]))
+                return replies[1:-1]
 
-        connections._talk = counting
+            return counted
+
+        measure(queue._broker._connected(), counting)
 
     def _come_back(self, accepted: int) -> None:
         """They have just lost their connections: count how many come back, and in the busiest window.
@@ -104,12 +109,11 @@ class Herd:
         """
         seen = deque([(time.monotonic(), accepted)])
         most, connections = 0.0, accepted
-        with self.server.client() as raw:
-            for now, connections in self._coming(raw):
-                seen.append((now, connections))
-                while len(seen) > 2 and seen[1][0] <= now - WINDOW:
-                    seen.popleft()
-                most = max(most, (connections - seen[0][1]) * min(1, WINDOW / max(now - seen[0][0], TICK)))
+        for now, connections in self._coming(self.site.client()):
+            seen.append((now, connections))
+            while len(seen) > 2 and seen[1][0] <= now - WINDOW:
+                seen.popleft()
+            most = max(most, (connections - seen[0][1]) * min(1, WINDOW / max(now - seen[0][0], TICK)))
         self.back.append(connections - accepted)
         self.busiest.append(round(most))
 
@@ -156,14 +160,13 @@ def judge(herd: Herd, raw: Any) -> Figures:
 
 def run(run: Run) -> Figures:
     """Let them wait, and lose their connections."""
-    workers = run.pick(short=200, whole=1_000)
+    workers = run.pick(short=200, whole=1_000) + AWAITING
     most = run.pick(short=BUSIEST_OF_FEW, whole=BUSIEST)
     watch = run.pick(short=2.0, whole=10.0)
-    with Server(run.directory / "redis", "--maxclients", "4000") as server, ForkedProcesses() as forked:
-        herd = Herd(server, Place(server.url, run.directory / "journals"), workers, most, forked)
+    with run.site("--maxclients", "4000") as site, ForkedProcesses() as forked:
+        herd = Herd(site, Place(site.url, run.directory / "journals"), workers, most, forked)
         herd.run(watch)
-        with server.client() as raw:
-            return judge(herd, raw)
+        return judge(herd, site.client())
 
 
 ROWS = (
@@ -173,5 +176,6 @@ ROWS = (
         f"each message delivered once, and wakes one; at most {BUSIEST:.0%} come back in the busiest "
         f"{WINDOW} s; Redis <= {IDLE:.0%} of a core while all are idle",
         run,
+        on_nodes="the queue is on one, all lose their connections and restart",
     ),
 )

@@ -131,6 +131,7 @@ class Nemesis:
 
     def _kill_the_server(self) -> None:
         self.site.restart(self._a_server())
+        self.site.wait_well()
 
     def _freeze_the_server(self) -> None:
         server = self._a_server()
