@@ -1,4 +1,5 @@
 -- Reads that change nothing: messages by their ids, a range of an index, and the counts of a queue.
+local NEVER = 2 ^ 53 -- no time is later
 
 -- The heads of records; those of long ones are in the states.
 local function read_heads(q, ids, texts, records)
@@ -179,9 +180,9 @@ local function first_score(index)
 end
 
 -- Counts the messages of a queue. Returns now; the numbers by state; the oldest ready, the next due and the next lapse
--- (times; empty: none); 1 if the queue is paused; how many messages are in no index and no claim; how many wait for a seat,
--- which count as scheduled; how many gathers wait for their children, and when the oldest was opened (empty: there is
--- none); then the counters, name by name.
+-- (times; empty: none); if the queue is paused, when that ends, or 1 if an operator resumes it; how many messages are in no
+-- index and no claim; how many wait for a seat, which count as scheduled; how many gathers wait for their children, and
+-- when the oldest was opened (empty: there is none); then the counters, name by name.
 -- reads
 function Verbs.stats(q)
   local orphans = Reindex.count_orphans(q)
@@ -191,7 +192,8 @@ function Verbs.stats(q)
   }
   reply[7], reply[8], reply[9] = first_score(q.ready), first_score(q.scheduled), first_score(q.leases)
   local pause = redis.call('HMGET', q.settings, 'paused', 'paused_until')
-  reply[10] = pause[1] == '1' and (tonumber(pause[2] or nil) or math.huge) > q.now and 1 or 0
+  local ends = tonumber(pause[2] or nil) or NEVER
+  reply[10] = pause[1] == '1' and ends > q.now and (ends < NEVER and ends or 1) or 0
   reply[11] = orphans
   reply[12] = redis.call('ZCOUNT', q.scheduled, Lanes.BLOCKED, '+inf')
   if reply[12] == reply[3] then

@@ -20,6 +20,7 @@ OVER = replace(GROUP, calm=True, error_class="ConnectionError")
 DOWN = DependencyStats(
     "payments", "orders", open=True, condition="down", since=AT - timedelta(minutes=5), waiting=9
 )
+FOREVER = "paused until it is resumed, 3 waiting"
 PAUSED = replace(DOWN, condition="paused", paused=True)
 BACK = DependencyStats(
     "payments", "orders", condition="coming back", ended=AT - timedelta(minutes=2), waiting=9
@@ -42,10 +43,17 @@ def queue(name: str = "orders", **found: Any) -> QueueOverview:
         ({"ready": 3, "oldest": 31}, 0, "bad", "3 ready, the oldest for 31s, and no consumer takes them", 31),
         ({"ready": 3, "leased": 1, "oldest": SLOW}, 0, None, None, None),
         ({"ready": 3, "leased": 1, "oldest": 61}, 0, "warn", "3 ready, the oldest for 1m1s", 61),
-        ({"ready": 3, "leased": 1, "oldest": 61, "paused": True}, 0, "warn", "paused, 3 waiting", None),
+        ({"ready": 3, "leased": 1, "oldest": 61, "paused": True}, 0, "warn", FOREVER, None),
         ({"ready": 3, "leased": 1, "oldest": OLD}, 0, "warn", "3 ready, the oldest for 5m", OLD),
         ({"ready": 3, "leased": 1, "oldest": 301}, 0, "bad", "3 ready, the oldest for 5m1s", 301),
-        ({"ready": 3, "oldest": 301, "paused": True}, 0, "warn", "paused, 3 waiting", None),
+        ({"ready": 3, "oldest": 301, "paused": True}, 0, "warn", FOREVER, None),
+        (
+            {"ready": 3, "oldest": 301, "paused": True, "until": AT + timedelta(hours=1)},
+            0,
+            "warn",
+            "paused until 13:00 UTC, 3 waiting",
+            None,
+        ),
         ({"paused": True}, 0, None, None, None),
         ({"leased": 1, "overdue": OVERDUE}, 0, None, None, None),
         ({"leased": 1, "overdue": 60}, 0, "bad", "maintenance is 1m late", 60),

@@ -15,11 +15,14 @@ from rq_dlq.core.steps.step import NodeUnavailable
 from rq_dlq.values.readable import many
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rq_dlq.values.counts import QueueStats
     from rq_dlq.values.dependency import DependencyStats
     from rq_dlq.values.process import ProcessReport
+
+UNTIL = _show.Column("until", "bold yellow", below=True)
+UNREACHABLE_NODE = _show.Column("unreachable", "bold red", title="state", wrap=True, below=True)
 
 
 def dependencies(context: Context) -> None:
@@ -40,6 +43,14 @@ def row(context: Context, found: QueueStats | UnreachableQueue) -> dict[str, Any
         keys = QueueKeys(context.broker.settings.namespace, found.name)
         row["oldest"] = oldest(found, context.broker._run(outages.of_queue(keys))[1])
     return row
+
+
+def columns(rows: Sequence[_show.Row]) -> tuple[_show.Column, ...]:
+    """The columns of queues; the ends of pauses and what cannot be reached have one only if there is any."""
+    name, paused, *figures = _show.QUEUES
+    until = (UNTIL,) if any(row.get("until") for row in rows) else ()
+    unreachable = (UNREACHABLE_NODE,) if any("unreachable" in row for row in rows) else ()
+    return (name, paused, *until, *figures, *unreachable)
 
 
 def oldest(stats: QueueStats, dependencies: Iterable[DependencyStats]) -> float | None:

@@ -117,7 +117,8 @@ def attributes(thing: object, *names: str) -> dict[str, Any]:
 
 def queue_row(stats: QueueStats) -> dict[str, Any]:
     """A queue's counts."""
-    return attributes(stats, *(column.key for column in QUEUES)) | {"totals": dict(stats.totals)}
+    counts = attributes(stats, "name", "paused", "until", *(column.key for column in QUEUES))
+    return counts | {"totals": dict(stats.totals)}
 
 
 def unreachable_row(queue: UnreachableQueue) -> dict[str, Any]:

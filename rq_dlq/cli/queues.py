@@ -40,12 +40,11 @@ from rq_dlq.values.readable import many, why_still
 from rq_dlq.values.visible import visible_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
     from datetime import datetime
 
     from rq_dlq.client.queue import Queue
 
-UNREACHABLE_NODE = _show.Column("unreachable", "bold red", title="state", wrap=True, below=True)
 OUTCOMES = (
     _show.Column("at"), _show.Column("event", "bold"), _show.Column("id"),
     _show.Column("attempt", title="try"), _show.Column("age"), _show.Column("delay"),
@@ -79,9 +78,8 @@ def ls(context: Context, *, maintainers: bool, dependencies: bool) -> None:
     broker = context.broker
     rows = [_listed.row(context, one) for one in broker._run(queues_counts.counts(broker.settings.namespace))]
     lost = [row for row in rows if "unreachable" in row]
-    columns: Sequence[_show.Column] = _show.QUEUES
+    columns = _listed.columns(rows)
     if lost and context.output.format == "table":
-        columns = (*columns, UNREACHABLE_NODE)
         rows = [dict.fromkeys(column.key for column in columns) | row for row in rows]
     context.output.rows(rows, columns, "there are no queues yet: `rq-dlq send` creates one")
     if context.output.format == "table":
@@ -108,7 +106,7 @@ def show(context: Context, name: str) -> None:
     stats = queue.stats()
     at, found = broker._run(outages.of_queue(queue._core.keys))
     said = [line for one in found if (line := outage.line(one, at))]
-    still = "" if said and not stats.ready else why_still(stats)  # the outage is why
+    still = "" if said and not stats.ready else why_still(stats, at)  # the outage is why
     more = {"oldest": _listed.oldest(stats, found), "blocked": stats.blocked, "stands_still": still or None}
     context.output.record(_show.queue_row(stats) | more | {"outages": "\n".join(said) or None})
     if stats.blocked and not said and context.output.format == "table":

@@ -185,7 +185,7 @@ class QueueStats:
             letter has the id; `replaced` counts waiting messages to which a later send with the same id gave
             a new body, and `again` runs that followed another one for the same reason (`on_duplicate`);
             `results_dropped` counts results dropped for lack of memory.
-        paused: no messages are delivered until it is resumed.
+        paused: no messages are delivered until the pause ends.
         overdue: how late maintenance is, seconds: the longest time that a due message or an expired lease has
             waited; 0: none is waiting.
         orphaned: messages that are in no index, since a key of the queue was deleted or restored in part:
@@ -194,6 +194,7 @@ class QueueStats:
         blocked: how many scheduled messages are due, but wait for others of their key (`PerKey`).
         gathers: gathers whose `then` waits in this queue for their children (`Broker.gather`).
         oldest_gather: seconds since the oldest of these was opened; None: there is none.
+        until: when the pause ends (UTC); None: at `resume`, or the queue is not paused.
 
     Examples:
         >>> stats = orders.stats()
@@ -218,6 +219,7 @@ class QueueStats:
     blocked: int = 0
     gathers: int = 0
     oldest_gather: float | None = None
+    until: datetime | None = None
 
     @property
     def waiting(self) -> int:

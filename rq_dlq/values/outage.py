@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import shlex
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
-from rq_dlq.values.readable import many, span
+from rq_dlq.values.readable import clock, many, paused_until, span
 from rq_dlq.values.visible import visible_line
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ def why(found: DependencyStats, at: datetime) -> str:
         case "testing":
             said = [f"down since {clock(found.since, at)}", wait, "testing"]
         case "paused":
-            end = "it is resumed" if found.until is None else clock(found.until, at)
-            said = [f"paused until {end}", wait]
+            said = [paused_until(found.until, at), wait]
         case _ if charged:
             said = ["closed by an operator", f"{waiting:,} come back" if waiting else "", charged]
         case "coming back":
@@ -104,14 +103,6 @@ def hanging(found: DependencyStats, at: datetime) -> str:
 def if_closed(at: datetime) -> str:
     """What follows if an operator closes the breaker of a dependency that is down."""
     return f"failures will be charged until {clock(at + TRUSTED, at)}, and nothing opens it before"
-
-
-def clock(time: datetime | None, at: datetime) -> str:
-    """A time as people say it: 21:11 UTC, with its day if that is not today."""
-    if time is None:
-        return "an unknown time"
-    time, at = time.astimezone(UTC), at.astimezone(UTC)
-    return f"{time:%H:%M} UTC" if time.date() == at.date() else f"{time:%m-%d %H:%M} UTC"
 
 
 def _next(found: DependencyStats, at: datetime) -> str:

@@ -34,6 +34,19 @@ def utc(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+def clock(time: datetime | None, at: datetime) -> str:
+    """A time as people say it: 21:11 UTC, with its day if that is not today."""
+    if time is None:
+        return "an unknown time"
+    time, at = time.astimezone(UTC), at.astimezone(UTC)
+    return f"{time:%H:%M} UTC" if time.date() == at.date() else f"{time:%m-%d %H:%M} UTC"
+
+
+def paused_until(until: datetime | None, at: datetime) -> str:
+    """A pause of a queue, a key or a dependency: "paused until 22:00 UTC"; None: until it is resumed."""
+    return f"paused until {'it is resumed' if until is None else clock(until, at)}"
+
+
 def utc_short(moment: datetime) -> str:
     """The same in a cell of a table: 11-27 09:30:05Z."""
     return f"{moment.astimezone(UTC):%m-%d %H:%M:%SZ}"
@@ -75,12 +88,16 @@ def body_of(message: Received[Any]) -> Any:
         return {"base64": base64.b64encode(body).decode()}
 
 
-def why_still(stats: QueueStats) -> str:
-    """Why a queue makes no progress, in a sentence; empty: it does, or no message waits."""
+def why_still(stats: QueueStats, at: datetime) -> str:
+    """Why a queue makes no progress, in a sentence; empty: it does, or no message waits.
+
+    Args:
+        at: when the counts were read.
+    """
     if stats.leased or not stats.waiting:
         return ""
     if stats.paused:
-        return f"it is paused: `rq-dlq queue resume {stats.name}` resumes it"
+        return f"it is {paused_until(stats.until, at)}: `rq-dlq queue resume {stats.name}` resumes it"
     if stats.blocked and not stats.ready and stats.next_due is None:
         return f"nothing is ready: {many(stats.blocked, 'message')} blocked, and no consumer holds a message"
     if stats.ready or not stats.next_due:  # due messages, too, only wait for a consumer

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rq_dlq.core.queues import calls, counts
 from rq_dlq.core.steps.step import Wait
 from rq_dlq.values.durations import human
+from rq_dlq.values.failure import moment
+from rq_dlq.values.readable import paused_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
 AGAIN = 20  # milliseconds between two looks at the other consumers
 NOT_TAKEN = 5_000  # milliseconds after which ready messages are left that no claim takes
-PAUSED = "the queue is paused"
 
 
 class Member(Protocol):
@@ -111,11 +112,11 @@ class Together:
             return not (yield from counts.is_drained(queue))
         if queue.part != "live" or queue.view:
             return False
-        _, found = yield calls.stats(queue.keys, queue.name)
+        now, found = yield calls.stats(queue.keys, queue.name)
         if not found.ready:
             return False
         if found.paused:
-            self.left[queue.name] = PAUSED
+            self.left[queue.name] = f"the queue is {paused_until(found.until, moment(now))}"
             return False
         if (yield calls.is_limited(queue.keys)) or time.monotonic() - self._taken < NOT_TAKEN / 1000:
             return True

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -103,9 +105,15 @@ def test_pause_and_resume(shell: Shell, broker: rq_dlq.Broker) -> None:
     assert "orders is paused" in shell("queue", "pause", "orders", "--by", "ana").stderr
     assert "was already paused" in shell("queue", "pause", "orders").stderr
     assert orders.claim() == []
-    assert shell.json("queue", "show", "orders")["paused"] is True
-    (_, line) = (line.split() for line in shell("queue", "ls").stdout.splitlines())
+    row = shell.json("queue", "show", "orders")
+    assert (row["paused"], row["until"]) == (True, None)
+    (heading, line) = (line.split() for line in shell("queue", "ls").stdout.splitlines())
     assert line[:3] == ["orders", "yes", "1"]
+    assert "until" not in heading, "no pause ends by itself"
+    shell("queue", "pause", "orders", "--until", "2099-01-31T08:00Z")
+    assert shell.json("queue", "show", "orders")["until"].startswith("2099-01-31T08:00:00")
+    (heading, line) = (line.split() for line in shell("queue", "ls").stdout.splitlines())
+    assert (heading[:3], line[:4]) == (["name", "paused", "until"], ["orders", "yes", "01-31", "08:00:00Z"])
     assert "orders is resumed" in shell("queue", "resume", "orders").stderr
     assert "was not paused" in shell("queue", "resume", "orders").stderr
     assert [delivery.body for delivery in orders.claim()] == ["a"]
@@ -180,7 +188,9 @@ def test_show_says_why_nothing_moves(shell: Shell, broker: rq_dlq.Broker) -> Non
     orders.send("now")
     assert "no consumer holds a message" in (still() or "")
     orders.pause()
-    assert "it is paused: `rq-dlq queue resume orders`" in (still() or "")
+    assert (still() or "").startswith("it is paused until it is resumed: `rq-dlq queue resume orders`")
+    orders.pause(until="1h")
+    assert re.match(r"it is paused until (..-.. )?..:.. UTC: `rq-dlq queue resume", still() or "")
     orders.resume()
     orders.claim()
     assert still() is None
@@ -202,10 +212,9 @@ def test_show_counts_what_is_blocked(shell: Shell, broker: rq_dlq.Broker) -> Non
 
 def test_what_is_overdue_waits_for_a_consumer() -> None:
     late = QueueStats("orders", 0, 3, 0, 0, 0, oldest=None, next_due=0.0, totals={}, overdue=4.0)
-    assert why_still(late).startswith("no consumer holds a message")
-    assert (
-        why_still(replace(late, next_due=5.0)) == "nothing is ready: 3 messages scheduled, the next due in 5s"
-    )
+    assert why_still(late, datetime.now(UTC)).startswith("no consumer holds a message")
+    said = why_still(replace(late, next_due=5.0), datetime.now(UTC))
+    assert said == "nothing is ready: 3 messages scheduled, the next due in 5s"
 
 
 @pytest.mark.parametrize("words", [("queue", "ls"), ("dlq", "ls")])

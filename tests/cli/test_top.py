@@ -146,7 +146,7 @@ def test_it_fits(terminal: Start, columns: int, lines: int) -> None:
     assert "ready 3  scheduled 0  leased 0  dead 7  expired 0" in rows[2]
     for words in (
         r"orders +new, growing: no stock\\x1b\[31m",
-        "bills +paused, 2 waiting",
+        "bills +paused until it is resumed, 2 waiting",
         r"[0-9a-f]{6} +orders +new, growing +7 ",
     ):
         assert any(re.search(words, row) for row in rows), words

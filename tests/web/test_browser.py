@@ -262,7 +262,7 @@ def test_each_act_asks_once(shop: Shop, page: Any) -> None:
     page.click("text=Pause")
     page.wait_for_selector("text=4 messages will wait until it is resumed")
     page.click("text=Pause parcels")
-    page.wait_for_selector("text=paused, 4 waiting")
+    page.wait_for_selector("text=paused until it is resumed, 4 waiting")
     page.click("a:text-is('Resume')")
     page.click("text=Resume parcels")
     page.wait_for_selector("a:text-is('Pause')")

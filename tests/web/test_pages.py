@@ -43,7 +43,8 @@ async def test_the_overview_says_what_stands_still(
     text = await pages.text("/")
     assert "1 ready, the oldest for 10m, and no consumer takes them" in text
     assert "no consumer holds a message: start one" in text
-    assert "paused, 1 waiting" in text
+    assert "paused until it is resumed, 1 waiting" in text
+    assert '<span class="sub-inline">until it is resumed</span>' in text
 
 
 async def test_calls_that_hang_are_not_too_few_workers(
@@ -260,7 +261,8 @@ async def test_a_queue_is_paused_and_resumed(pages: Browser, orders: Any, async_
     assert (await pages.post("/queue/pause", {"name": "orders"})).status_code == 303
     assert (await orders.stats()).paused
     text = await pages.text("/queue", name="orders")
-    assert "paused, 1 waiting" in text
+    assert '<span class="chip warn">paused</span> until it is resumed' in text
+    assert "paused until it is resumed, 1 waiting" in text
     assert "/act?verb=resume&queue=orders" in text
     assert (await pages.post("/queue/resume", {"name": "orders"})).status_code == 303
     assert not (await orders.stats()).paused
@@ -271,6 +273,13 @@ async def test_a_queue_is_paused_and_resumed(pages: Browser, orders: Any, async_
     ]
     assert (await pages.text("/redrives")).count("web: anna") == 2
     assert (await pages.post("/queue/delete", {"name": "orders"})).status_code == 404
+
+
+async def test_the_end_of_a_pause_is_shown(opened: Open, orders: Any) -> None:
+    await orders.pause(until="1h")
+    pages = opened(write=False)
+    for page in ("/queue", "/"):
+        assert re.search(r"paused</span>[^/]*until <time", await pages.text(page, name="orders"))
 
 
 async def test_a_page_that_is_read_only_pauses_nothing(opened: Open, orders: Any) -> None:

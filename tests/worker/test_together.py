@@ -122,9 +122,10 @@ def test_a_paused_queue_is_left_and_the_log_says_so(
     queue.pause()
     broker.run(burst=True)
     assert len(empty_claims) <= 2
-    assert "ready messages are left: 0 done, 0 failed, 0 dead; left: a: 3 ready (the queue is paused)" in (
-        caplog.text
-    )
+    assert (
+        "ready messages are left: 0 done, 0 failed, 0 dead; left: a: 3 ready "
+        "(the queue is paused until it is resumed)"
+    ) in caplog.text
 
 
 @COLOURS

@@ -169,8 +169,8 @@ def why_blocked(queue: QueueState[Any], row: MessageRow, now: int) -> Steps[tupl
             at = moment(now)
             why = ", ".join(filter(None, (outage.why(found, at), outage.hanging(found, at))))
             return f"it waits for {dependency}: {why}", _let_through(found)
-    if key is not None and (until := (yield from outages.paused_key(queue, key))):
-        return f"its key {key} is paused {until}", "it waits until then"
+    if key is not None and (paused := (yield from outages.paused_key(queue, key))):
+        return f"its key {key} is {paused}", "it waits until then"
     return (yield from _behind(queue, place, key, message.due, now)) if key is not None else ("", "")
 
 

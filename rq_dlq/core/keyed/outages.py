@@ -22,6 +22,7 @@ from rq_dlq.values.codec import NO_JSON
 from rq_dlq.values.dependency import DependencyStats, Hanging
 from rq_dlq.values.failure import Cause, moment
 from rq_dlq.values.key import lane_of, packed
+from rq_dlq.values.readable import paused_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -121,24 +122,20 @@ def _hangs(keys: QueueKeys, ids: Sequence[str], since: int) -> Steps[tuple[Hangi
     return tuple(Hanging(one, name_of(by), moment(since)) for one, by in zip(held, names, strict=True))
 
 
-def _end(until: datetime | None) -> str:
-    return "until it is resumed" if until is None else f"until {until:%H:%M:%S} UTC"
-
-
 def paused_keys(queue: QueueName, now: int) -> Steps[list[str]]:
     """The keys that are paused, and until when, in words."""
     lanes: dict[int, LaneState] = yield calls.specials(queue.keys)
     keys = [lane for lane in lanes.values() if lane.of == "key" and lane.is_paused(now)]
-    return [f"key {lane.name}: paused {_end(lane.until)}" for lane in keys]
+    return [f"key {lane.name}: {paused_until(lane.until, moment(now))}" for lane in keys]
 
 
 def paused_key(queue: QueueName, key: str) -> Steps[str]:
-    """Until when a key is paused, in words; empty: it is not."""
+    """That a key is paused, and until when, in words; empty: it is not."""
     lane: LaneState | None = yield calls.special(queue.keys, lane_of(key))
     if lane is None or lane.paused is None:
         return ""
     now, _ = yield queue_calls.stats(queue.keys, queue.name)
-    return _end(lane.until) if lane.is_paused(now) else ""
+    return paused_until(lane.until, moment(now)) if lane.is_paused(now) else ""
 
 
 def _stats(family: str, lane: LaneState, waiting: int, now: int, *, is_tested: bool) -> DependencyStats:

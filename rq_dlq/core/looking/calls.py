@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from rq_dlq import _keys
 from rq_dlq.core.looking.audit_record import read_audit
@@ -12,8 +12,6 @@ from rq_dlq.values.outcome import RawOutcome, after
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
     from rq_dlq.core.looking.audit_record import AuditRecord
-
-_DIGITS: Final = 14  # of a time in milliseconds, at most
 
 
 def page(keys: QueueKeys, *, start: str = "-", end: str = "+", limit: int) -> Command[list[RawOutcome]]:
@@ -47,14 +45,6 @@ def unique_until(keys: QueueKeys, message_id: str) -> Command[int | None]:
     """Until when a unique call is known that was acked, milliseconds; None: it was not (lua/resend.lua)."""
     parts = (b"ZSCORE", keys["acked_ids"], "\1" + message_id)
     return Command(parts, lambda reply: None if reply is None else int(float(reply)))
-
-
-def paused_until(keys: QueueKeys) -> Command[int | None]:
-    """When the pause of a queue ends by itself, milliseconds; None: it does not, or the field is damaged."""
-    parts = (b"HGET", keys["settings"], b"paused_until")
-    return Command(
-        parts, lambda reply: int(reply) if reply and reply.isdigit() and len(reply) <= _DIGITS else None
-    )
 
 
 def trim(keys: QueueKeys, *, through: str) -> Command[int]:

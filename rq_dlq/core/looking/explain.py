@@ -28,7 +28,7 @@ from rq_dlq.values.later import upgrade
 from rq_dlq.values.message import DeadLetter, Received
 from rq_dlq.values.names import check_id
 from rq_dlq.values.outcome import read_outcome
-from rq_dlq.values.readable import many, utc
+from rq_dlq.values.readable import many, paused_until, utc
 from rq_dlq.values.record import NUMBER_BITS, birth_of
 from rq_dlq.values.sent import birth_meant
 from rq_dlq.values.signature import BODIES, TASK
@@ -136,12 +136,8 @@ def _present(queue: QueueState[Any], page: Page, row: MessageRow) -> Steps[Expla
     if (yield from _is_orphaned(queue.keys, page, row)):
         return Explanation(row.id, "orphaned", LOST, MEND, None, message)
     settings = yield from explain_policy(queue.keys, queue.naming)
-    (now, counts), cancelled, until = yield Pipeline(
-        [
-            queue_calls.stats(queue.keys, queue.name),
-            keyed_calls.cancelled_calls(queue.keys),
-            calls.paused_until(queue.keys),
-        ]
+    (now, counts), cancelled = yield Pipeline(
+        [queue_calls.stats(queue.keys, queue.name), keyed_calls.cancelled_calls(queue.keys)]
     )
     why, after = yield from why_blocked(queue, row, now)
     if why:
@@ -150,7 +146,7 @@ def _present(queue: QueueState[Any], page: Page, row: MessageRow) -> Steps[Expla
     rest = "" if passed_on is None else (yield from _rest(queue, row, passed_on))
     rest += yield from _uncharged(queue, row)
     counts = replace(counts, leased=counts.leased + cancelled)  # both count against max_in_flight
-    return _explained(queue, row, settings, now, counts, paused_until=until, rest=rest)
+    return _explained(queue, row, settings, now, counts, rest=rest)
 
 
 def _ended(keys: QueueKeys, meant: Meant) -> Steps[tuple[ResultEnd | None, int]]:
@@ -224,7 +220,6 @@ def _explained(
     now: int,
     counts: QueueStats,
     *,
-    paused_until: int | None,
     rest: str,
 ) -> Explanation:
     message = Received(row, queue.codec, queue.keys.family)
@@ -249,10 +244,8 @@ def _explained(
         return Explanation(row.id, "scheduled", story, f"due in {wait}, then ready{rest}", due, message)
     pace = "" if settings.rate is None else f"; the queue delivers at most {settings.rate}"
     following, at = f"the next claim takes it, after those before it{pace}{rest}", None
-    if counts.paused and paused_until is not None:
-        following, at = "it waits until the pause of the queue ends", moment(paused_until)
-    elif counts.paused:
-        following = "it waits until the queue is resumed: the queue is paused"
+    if counts.paused:
+        following, at = f"it waits: the queue is {paused_until(counts.until, moment(now))}", counts.until
     elif full := settings.at_capacity(counts.leased):
         following = full
     return Explanation(row.id, "ready", story, following, at, message)

@@ -18,7 +18,7 @@ from rq_dlq.core.looking.overview import SLOW
 from rq_dlq.values import outage
 from rq_dlq.values.counted import UNREACHABLE
 from rq_dlq.values.outage import Level
-from rq_dlq.values.readable import many, span, why_still
+from rq_dlq.values.readable import many, paused_until, span, why_still
 
 if TYPE_CHECKING:
     from rq_dlq.core.looking.overview import QueueOverview
@@ -95,12 +95,13 @@ def _of(queue: QueueOverview, at: datetime, died: float) -> Iterator[Trouble]:
         detail = "a key was deleted, or restored in part: a worker or `rq-dlq maintain` puts them back"
         yield Trouble(name, "orphaned", "bad", stats.orphaned, what, detail)
     if stats.paused and stats.waiting:
-        what, detail = f"paused, {stats.waiting:,} waiting", f"`rq-dlq queue resume {name}` resumes it"
+        what = f"{paused_until(stats.until, at)}, {stats.waiting:,} waiting"
+        detail = f"`rq-dlq queue resume {name}` resumes it"
         yield Trouble(name, "paused", "warn", stats.waiting, what, detail)
     elif not stats.paused and oldest > (OLD if stats.leased else UNTAKEN):
         what = f"{stats.ready:,} ready, the oldest for {span(oldest)}"
         what += "" if stats.leased else ", and no consumer takes them"
-        detail = why_still(stats) or _held(queue)
+        detail = why_still(stats, at) or _held(queue)
         yield Trouble(name, "waiting", "bad", oldest, what, detail, _ago(at, oldest))
     elif not stats.paused and stats.leased and oldest > SLOW:
         what = f"{stats.ready:,} ready, the oldest for {span(oldest)}"

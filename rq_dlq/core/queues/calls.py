@@ -17,6 +17,7 @@ from rq_dlq.core.steps.call import (
 )
 from rq_dlq.core.steps.replies import Word, one_of
 from rq_dlq.values.counts import QueueStats
+from rq_dlq.values.failure import moment
 
 if TYPE_CHECKING:
     from rq_dlq._keys import QueueKeys
@@ -140,7 +141,7 @@ def stats(keys: QueueKeys, name: str) -> Call[tuple[int, QueueStats]]:
 def _read_stats(name: str, reply: Any) -> tuple[int, QueueStats]:
     now, ready, scheduled, leased, dead, expired = reply[:6]
     head, due, lapse = (float(cell) if cell else None for cell in reply[6:9])
-    paused, orphaned, blocked, gathers, opened, *cells = reply[9:]
+    pause, orphaned, blocked, gathers, opened, *cells = reply[9:]
     counters = zip(cells[::2], cells[1::2], strict=True)
     totals = {name.decode(): int(count) for name, count in counters if name not in NO_TOTALS}
     return now, QueueStats(
@@ -148,12 +149,13 @@ def _read_stats(name: str, reply: Any) -> tuple[int, QueueStats]:
         oldest=waited(now, head),
         next_due=None if due is None else max(0.0, (due - now) / 1000),
         totals=totals,
-        paused=bool(paused),
+        paused=bool(pause),
         overdue=max(0.0, *((now - time) / 1000 for time in (due, lapse) if time is not None), 0.0),
         orphaned=orphaned,
         blocked=blocked,
         gathers=gathers,
         oldest_gather=max(0.0, (now - opened) / 1000) if gathers else None,
+        until=moment(pause) if pause > 1 else None,
     )  # fmt: skip
 
 

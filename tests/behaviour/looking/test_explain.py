@@ -10,6 +10,7 @@ import pytest
 from rq_dlq import IndividualDeadLetterStrategy, InvalidMessage, RedeliveryPolicy
 from rq_dlq._keys import QueueKeys
 from rq_dlq.values.failure import moment
+from rq_dlq.values.readable import paused_until
 from tests.behaviour.helpers import counts, one
 from tests.conftest import Clock
 from tests.tables import each_row_afresh
@@ -106,10 +107,11 @@ async def test_the_end_of_a_pause_is_told(broker: Any, clock: Clock) -> None:
     await queue.send("x", id="m")
     await queue.pause()
     said = await queue.explain("m")
-    assert ("until the queue is resumed" in said.next, said.at) == (True, None)
+    assert (said.next, said.at) == ("it waits: the queue is paused until it is resumed", None)
     await queue.pause(until="1m")
     said = await queue.explain("m")
-    assert ("until the pause of the queue ends" in said.next, said.at) == (True, moment(clock.now + 60_000))
+    ends = moment(clock.now + 60_000)
+    assert (said.next, said.at) == (f"it waits: the queue is {paused_until(ends, moment(clock.now))}", ends)
 
 
 @each_row_afresh("ends", [b"", b"x", b"\xff", b"9" * 40])
@@ -119,7 +121,9 @@ async def test_a_damaged_end_of_a_pause_is_none(ends: bytes, broker: Any, raw: A
     await queue.pause()
     raw.hset(QueueKeys("rq", "a")["settings"], "paused_until", ends)
     said = await queue.explain("m")
-    assert ("until the queue is resumed" in said.next, said.at) == (True, None)
+    assert (said.next, said.at) == ("it waits: the queue is paused until it is resumed", None)
+    stats = await queue.stats()
+    assert (stats.paused, stats.until) == (True, None)
 
 
 async def test_a_redriven_message_does_not_tell_its_old_failure(broker: Any) -> None:

@@ -12,6 +12,7 @@ import redis
 
 import rq_dlq
 from rq_dlq import InvalidInput
+from rq_dlq.values.failure import moment
 from rq_dlq.values.user import user_at_host
 from tests.behaviour.claiming.test_waiting import SOON, Client, blocked, claims, seldom  # noqa: F401
 from tests.behaviour.faults import lose_replies
@@ -31,6 +32,19 @@ async def test_paused_and_resumed(broker: Any) -> None:
     assert await queue.resume() is False
     assert not (await queue.stats()).paused
     assert await ids(queue) == sent
+
+
+async def test_the_counts_say_until_when(broker: Any, clock: Clock) -> None:
+    queue = broker.queue("a")
+    await queue.pause(until="1m")
+    stats = await queue.stats()
+    assert (stats.paused, stats.until) == (True, moment(clock.now + 60_000))
+    clock.advance("1m")
+    stats = await queue.stats()
+    assert (stats.paused, stats.until) == (False, None), "no claim has seen the end yet"
+    await queue.pause()
+    stats = await queue.stats()
+    assert (stats.paused, stats.until) == (True, None)
 
 
 async def test_the_audit_says_who(broker: Any) -> None:
