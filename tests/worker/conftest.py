@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
@@ -55,6 +56,28 @@ def broker(server: str, raw: Any) -> Iterator[rq_dlq.Broker]:
     broker = rq_dlq.Broker(f"unix://{server}")
     yield broker
     broker.close()
+
+
+class Ahead:
+    """The clock by which a worker extends its leases. Moved ahead, it makes all of them due."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        """As `time.monotonic`."""
+        return time.monotonic() + self.seconds
+
+
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> Ahead:
+    """A worker's clock that a test moves; that of the server stays. No call counts as stuck."""
+    clock = Ahead()
+    for module in ("leases", "consumer", "holding", "thread_consumer", "async_consumer"):
+        monkeypatch.setattr(f"rq_dlq.worker.{module}.time", clock)
+    for module in ("thread_consumer", "async_consumer"):
+        monkeypatch.setattr(f"rq_dlq.worker.{module}.STUCK_AFTER", float("inf"))
+    return clock
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -23,7 +24,7 @@ from rq_dlq.worker.claiming import Pace
 from tests.behaviour.helpers import after
 from tests.servers import wait_until
 from tests.servers.counts import verbs_run
-from tests.worker.conftest import Working
+from tests.worker.conftest import Ahead, Working
 from tests.worker.test_suspects import suspects
 
 COLOURS = pytest.mark.parametrize("colour", ["def", "async def"])
@@ -127,15 +128,23 @@ def test_an_extension_that_failed_is_tried_again_soon(
 
 
 def test_leases_that_cannot_be_kept_end_the_worker(
-    broker: rq_dlq.Broker, monkeypatch: pytest.MonkeyPatch
+    broker: rq_dlq.Broker, ahead: Ahead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fault in the event loop ends it like one in the worker's thread."""
-    queue = broker.queue("a", lease=0.3)
-    Held(queue, "async def")
+    queue = broker.queue("a", lease="1h")
+    held, worker = Held(queue, "async def"), Worker(broker)
     fail(monkeypatch, "extend", AssertionError("a fault of the program"))
     queue.send(1)
-    with pytest.raises(RqDlqError, match="a consumer failed"):
-        broker.run()
+    with ThreadPoolExecutor() as threads:
+        running = threads.submit(worker.run)
+        try:
+            assert held.began.wait(60)
+            ahead.seconds = 7_200
+            ended = running.exception(60)
+        finally:
+            worker.stop.signal()
+            held.may_end.set()
+    assert (type(ended), "a consumer failed" in str(ended)) == (RqDlqError, True)
     assert queue.stats().leased == 0
 
 

@@ -15,7 +15,7 @@ from rq_dlq import BrokerUnavailable
 from rq_dlq.core.settling import settle
 from rq_dlq.core.steps.step import Steps
 from tests.servers import wait_until
-from tests.worker.conftest import Working
+from tests.worker.conftest import Ahead, Working
 
 COLOURS = pytest.mark.parametrize("colour", ["def", "async def"])
 AFTER = set(range(150, 200))
@@ -154,15 +154,19 @@ def test_what_was_lost_while_no_lease_could_be_extended_is_not_begun(
     elsewhere: rq_dlq.Queue[Any],
     working: Working,
     monkeypatch: pytest.MonkeyPatch,
+    *,
+    raw: Any,
+    ahead: Ahead,
 ) -> None:
-    for module in ("thread_consumer", "async_consumer"):
-        monkeypatch.setattr(f"rq_dlq.worker.{module}.STUCK_AFTER", 60)
-    queue = broker.queue("a", lease=0.3)
+    queue = broker.queue("a", lease="1h")
     stuck, outage = Stuck(queue, colour), Outage(monkeypatch, "extend")
     with working(broker):
         with stuck_at(stuck, queue):
+            ahead.seconds = 7_200
+            raw.zadd("rq:{a}:leases", dict.fromkeys(raw.zrange("rq:{a}:leases", 0, -1), 1))
             wait_until(taker(elsewhere))
             wait_until(lambda: outage.failed)
             outage.over.set()
-        wait_until(lambda: queue.stats().totals["acked"] == 201)
+        queue.send("later")  # the worker comes to it after those that it still has
+        wait_until(lambda: "later" in stuck.seen)
     assert not AFTER & set(stuck.seen)
