@@ -14,7 +14,7 @@ from redis import exceptions
 
 from rq_dlq._redis.loading import Functions
 from rq_dlq._redis.rights import WITHOUT_KEY, denied, missing
-from rq_dlq._scripts.verb import PAIRS
+from rq_dlq._scripts.verb import run_by
 from rq_dlq.core.steps.call import Call, Command
 from rq_dlq.core.steps.step import Pipeline
 
@@ -91,7 +91,7 @@ class Rights:
 
 def _all_of(verb: str, verbs: Verbs) -> set[bytes]:
     """The commands of a verb, and of the verbs that must follow it."""
-    ran = PAIRS.get(verb, (verb,))
+    ran = run_by(verb)
     return {name for one in ran for each in (one, *_AFTER.get(one, ())) for name in verbs[each].commands}
 
 

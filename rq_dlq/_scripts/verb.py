@@ -17,6 +17,11 @@ PAIRS = {"ack_and_claim": ("ack", "claim")}
 _MODULE = re.compile(r"do -- (\w+\.lua)")
 
 
+def run_by(call: str) -> tuple[str, ...]:
+    """The verbs that a call of this name runs: itself, or both of a pair."""
+    return PAIRS.get(call, (call,))
+
+
 @dataclass(frozen=True)
 class Contract:
     """What a caller must know of a verb.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from redis import exceptions
 
 from rq_dlq._redis import AsyncConnections, Connections
-from rq_dlq._scripts.verb import PAIRS
+from rq_dlq._scripts.verb import run_by
 from rq_dlq.core.steps.call import Call
 from rq_dlq.core.steps.step import Pipeline
 from rq_dlq.errors import InvalidInput
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rq_dlq._scripts import Joined
 
 
-_OF = {"send_limited": ("send",), **PAIRS}
+_OF = {"send_limited": "send"}
 """Verbs that are others for tests."""
 
 
@@ -32,7 +32,7 @@ class Faults:
     """
 
     def __init__(self, verbs: Joined, patch: pytest.MonkeyPatch) -> None:
-        self._verbs = [name for name in verbs.names() if name not in _OF]
+        self._verbs = [name for name in verbs.names() if name not in _OF and run_by(name) == (name,)]
         self._calls: Counter[str] = Counter()
         self._replies: Counter[str] = Counter()
         once, awaited = Connections._once, AsyncConnections._once  # noqa: SLF001
@@ -80,7 +80,7 @@ class Faults:
     def _around(self, step: object) -> Generator[None]:
         steps = step.calls if isinstance(step, Pipeline) else [step]
         ran = [one.verb for one in steps if isinstance(one, Call)]
-        verbs = [each for verb in ran for each in _OF.get(verb, (verb,))]
+        verbs = [_OF.get(each, each) for verb in ran for each in run_by(verb)]
         _use_up(self._calls, verbs, "the test drops this call")
         yield
         _use_up(self._replies, verbs, "the test drops this reply")

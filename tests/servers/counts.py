@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rq_dlq._scripts.verb import PAIRS
+from rq_dlq._scripts.verb import run_by
 from rq_dlq.core.steps.call import Run
 
 WORDS = (b"FCALL", b"FCALL_RO", b"EVALSHA", b"EVALSHA_RO")
@@ -21,7 +21,7 @@ def verb_of(command: Sequence[Any]) -> str:
 def verbs_of(command: Sequence[Any]) -> tuple[str, ...]:
     """The same, and both of a call that runs two."""
     verb = verb_of(command)
-    return PAIRS.get(verb, (verb,) if verb else ())
+    return run_by(verb) if verb else ()
 
 
 def verbs_run(raw: Any) -> int:

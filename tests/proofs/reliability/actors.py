@@ -20,7 +20,7 @@ import rq_dlq
 from rq_dlq import Message, RedeliveryPolicy
 from rq_dlq._redis import AsyncConnections, Connections, Retries
 from rq_dlq._scripts import Joined
-from rq_dlq._scripts.verb import PAIRS
+from rq_dlq._scripts.verb import run_by
 from rq_dlq.client.durability import Durability
 from rq_dlq.core.queues import calls as queue_calls
 from rq_dlq.core.queues.counts import is_drained
@@ -108,7 +108,7 @@ def note_repeated_acks(journal: Journal, *kinds: Any) -> None:
 def _noting(again: Any, journal: Journal) -> Any:
     def note(step: Any, tries: Any) -> None:
         for call in getattr(step, "calls", (step,)) if tries.indeterminate else ():
-            if "ack" in PAIRS.get(verb := getattr(call, "verb", ""), (verb,)):
+            if "ack" in run_by(getattr(call, "verb", "")):
                 journal.note("indeterminate", map(str, call.items[1 : 1 + call.items[0]]))  # lua/settle.lua
 
     def noting(connections: Any, step: Any, tries: Any) -> Any:
