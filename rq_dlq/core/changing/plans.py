@@ -40,7 +40,7 @@ that are named by their ids are not asked about either.
   same time share its count; both are told the sum. The register of a redrive has the id of its job. If a call
   was cut off by a crash, its messages are not in the count.
 - *What differed is told*: "11 of 12 removed; 1 is not there any more; 6 more have died since, and stay"
-  (`CarriedOut`).
+  (`CarriedOut`). Of a shared name, also what has died in a queue that has the name since: it stays, too.
 - *A form of the page carries its plan*, signed with the key of the sessions: a form without one, or with
   another, does nothing. No state is kept for pages that are not confirmed.
 """
@@ -263,11 +263,16 @@ def _carry_out(
         return _told(planned, ends)
     planned.check_age(now)
     changed = yield from verb(planned.choice, plan=carrying)
-    since = planned.choice.at(planned.cutoffs, later=True)
-    later = yield from rows_of(read(members, since, NOTHING, places))
+    later = yield from count_later(queue, planned.choice, places)
     for keys in families.values():
         ends.append((yield from carrying.end(keys, later, changed.leased)))  # noqa: PERF401 - a step
     return _told(planned, ends)
+
+
+def count_later(queue: QueueState[Any], choice: Choice, places: Sequence[Place]) -> Steps[int]:
+    """How many messages of a plan's choice have come since; all of a queue that has the name since."""
+    since = choice.at(choice.cutoffs, later=True)
+    return among(queue, since, lambda members: rows_of(read(members, since, NOTHING, places)))
 
 
 def _told(planned: Planned, ends: Sequence[PlanEnd]) -> CarriedOut:

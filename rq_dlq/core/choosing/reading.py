@@ -46,7 +46,7 @@ def among(
 
     def begin(members: list[QueueState[Any]]) -> Steps[R]:
         choice.check_places(queue)
-        if choice.cutoffs:  # others that have the name by now were not asked about
+        if choice.cutoffs and not choice.later:  # others that have the name by now were not asked about
             members = [member for member in members if member.keys.family in choice.cutoffs]
         return run(members)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rq_dlq.core.changing.plans import Planned, new_mark, now_of
+from rq_dlq.core.changing.plans import Planned, count_later, new_mark, now_of
 from rq_dlq.core.changing.targets import check_target, open_target
-from rq_dlq.core.choosing.counting import LeasedCount, rows_of
+from rq_dlq.core.choosing.counting import LeasedCount
 from rq_dlq.core.choosing.reading import among, read
 from rq_dlq.core.choosing.rows import following
 from rq_dlq.core.queues import calls as queue_calls
@@ -127,7 +127,7 @@ def _begin(
     found, leased = yield from listing.end()
     if found and terms.to is not None:
         yield from open_target(terms.to)
-    gone, later = yield from _missing(members, choice, planned, found, leased)
+    gone, later = yield from _missing(queue, choice, planned, found, leased)
     words = choice.in_words if planned is None else planned.chosen
     asked = partial(terms.asked, chosen=words, by=who(terms.by), user=user, at=at)
     starts: list[Steps[Redrive]] = []
@@ -203,14 +203,13 @@ def _now_and_user(
 
 
 def _missing(
-    members: Sequence[QueueState[Any]], choice: Choice, planned: Planned | None, found: int, leased: int
+    queue: QueueState[Any], choice: Choice, planned: Planned | None, found: int, leased: int
 ) -> Steps[tuple[int, int]]:
     """How many of the chosen messages are gone, and how many more have died since the plan."""
     if planned is None:
         return _gone(choice, found + leased), 0
     gone = max(0, planned.eligible - found - max(0, leased - planned.leased))
-    later = yield from rows_of(read(members, choice.at(choice.cutoffs, later=True), NOTHING, PLACES))
-    return gone, later
+    return gone, (yield from count_later(queue, choice, PLACES))
 
 
 def _by_plan(asked: Asked, planned: Planned | None, later: int, *, first: bool) -> Asked:
