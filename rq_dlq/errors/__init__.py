@@ -257,9 +257,11 @@ class LeaseLost(RqDlqError):
     """The token is stale: the message was redelivered, settled or removed in the meantime.
 
     Cause: the lease ended before the call, since the work took too long or the process was frozen; or the
-    delivery was settled before; or an operator cancelled, moved or purged the message.
+    delivery was settled before; or an operator cancelled, moved or purged the message. A release or a nack
+    whose reply was lost is repeated, and may find that another consumer has the message by then: it was done,
+    but the state has only the newest holder, so the error is the same.
 
-    What to do: nothing for this message. Nothing was changed, and if the message is still there, another
+    What to do: nothing for this message. Nothing was changed by that call, and if the message is still there, another
     consumer has it or will get it: so the work must be safe to repeat. If it happens often, set a longer
     `lease`, or call `delivery.extend()` during the work, as workers do automatically.
 

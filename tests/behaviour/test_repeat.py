@@ -246,6 +246,23 @@ async def test_release_once(broker: Any) -> None:
     assert (lost.runs, again.released, again.delivery_count) == (2, 1, 2)
 
 
+@each_row_afresh("verb", ["release", "nack"])
+async def test_what_another_consumer_has_by_the_repetition_counts_as_lost(
+    verb: str, broker: Any, sync_broker: rq_dlq.Broker
+) -> None:
+    """The state has only the newest holder. It was done once."""
+    queue, taken = broker.queue("a", redelivery=AT_ONCE), list[Any]()
+    await queue.send("x")
+    delivery = await one(queue)
+    lost = await lose_replies(broker, verb)
+    meanwhile(lost, lambda: taken.extend(sync_broker.queue("a").claim()))
+    with pytest.raises(LeaseLost):
+        await getattr(delivery, verb)(**({"error": "boom"} if verb == "nack" else {}))
+    (other,) = taken
+    assert (lost.runs, other.delivery_count, other.released + other.nacked) == (2, 2, 1)
+    assert other.ack()
+
+
 async def test_extend_once(broker: Any, clock: Clock) -> None:
     """I12."""
     queue = broker.queue("a")
