@@ -261,9 +261,9 @@ class LeaseLost(RqDlqError):
     whose reply was lost is repeated, and may find that another consumer has the message by then: it was done,
     but the state has only the newest holder, so the error is the same.
 
-    What to do: nothing for this message. Nothing was changed by that call, and if the message is still there, another
-    consumer has it or will get it: so the work must be safe to repeat. If it happens often, set a longer
-    `lease`, or call `delivery.extend()` during the work, as workers do automatically.
+    What to do: nothing for this message. Nothing was changed by that call, and if the message is still there,
+    another consumer has it or will get it: so the work must be safe to repeat. If it happens often, set a
+    longer `lease`, or call `delivery.extend()` during the work, as workers do automatically.
 
     Examples:
         >>> (delivery,) = orders.claim()
