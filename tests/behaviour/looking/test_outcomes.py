@@ -121,6 +121,19 @@ async def test_released(broker: Any, clock: Clock) -> None:
     assert await told(queue) == [{"id": "m", "event": "released", "attempt": 1, "age": 1.0, "consumer": me}]
 
 
+async def test_passed_on(broker: Any, clock: Clock) -> None:
+    """To another version of the program, since the body fits no type of this one."""
+    await failing(broker)
+    clock.advance("1s")
+    other = broker.queue("a", type=int)
+    assert await other.claim() == []
+    (event,) = await told(other)
+    me = other._core.consumer.strip('"')
+    fields = {"event": "passed_on", "cause": "passed_on", "age": 1.0, "delay": 1.0, "consumer": me}
+    assert event | fields == event
+    assert event["error_class"]
+
+
 async def test_expired(broker: Any, clock: Clock) -> None:
     queue = await failing(broker, expiry={"expiry_delay": "1d"})
     clock.advance("2m")
