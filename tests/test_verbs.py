@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import redis
+from msgspec.structs import replace
 
 from rq_dlq._redis.roles import ROLES
 from rq_dlq._scripts.verb import PAIRS
@@ -89,7 +90,7 @@ def test_each_verb_minds_the_order_of_keys(verb: Verb, raw: Any) -> None:
     for place in ("ready", "scheduled") if chooses else ("",):
         world = KeyedWorld(raw, beginning=keyed(raw))
         call = verb.call(world)
-        call = call._replace(args={**call.args, "place": place}) if place else call
+        call = replace(call, args={**call.args, "place": place}) if place else call
         before = lanes.look(raw, world.keys)
         world.queue.run(call)
         after = contents(raw)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -16,8 +15,10 @@ _NONE: Final = object()  # no item, so it ends no iteration
 def take_all(shared: deque[T]) -> list[T]:
     """Take all items; another thread may take some of them at the same time."""
     taken: list[T] = []
-    with suppress(IndexError):  # the end; a list keeps what it got before an error
+    try:  # noqa: SIM105 - `suppress` takes three times as long
         taken.extend(iter(shared.popleft, _NONE))
+    except IndexError:  # the end; a list keeps what it got before an error
+        pass
     return taken
 
 

@@ -1,9 +1,9 @@
 """The engine beside the bare scripts of its own layout, in one run.
 
-The bare scripts (`layouts/per_claim.*.lua`) run over one connection without redis-py's command layer and keep
-only the fence, order and lapses; the engine is used as people use it: `send_many`, `claim`, `ack`. Both take
-turns on one core with the server. Only ratios of one run count; on a busy machine, those of the CPU that
-client and server use.
+The bare scripts (`layouts/per_claim.*.lua`) keep only the fence, order and lapses. They are called over one
+connection without redis-py's command layer, and by `redis.Redis`, as a program would. The engine is used as
+people use it: `send_many`, `claim`, `ack`. All take turns on one core with the server. Only ratios of one run
+count; on a busy machine, those of the CPU that client and server use.
 
     python -m tests.benchmarks.engine --messages 50000 --rounds 5
     python -m tests.benchmarks.engine --clock cpu
@@ -62,10 +62,9 @@ def timed(clock: Clock, run: Any, count: int) -> float:
     return count / (clock() - began)
 
 
-def bare(path: str, messages: int, clock: Clock) -> Rates:
-    """Rates of the bare scripts."""
-    client = layouts.Client(path)
-    client.command("FLUSHALL", "SYNC")
+def bare(client: layouts.Client, messages: int, clock: Clock) -> Rates:
+    """Rates of the bare scripts, called by this client."""
+    client.command("FLUSHALL")
     (layout,) = layouts.Layout.find(layouts.SCRIPTS, ["per_claim"])
     queue = layouts.Queue(client, layout)
     items = layouts.items_of(messages)
@@ -136,19 +135,21 @@ def engine(path: str, messages: int, clock: Clock) -> Rates:
 
 def compare(path: str, messages: int, rounds: int, clock: Clock) -> Table:
     """The engine and the bare scripts, turn and turn about."""
-    seen: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    seen: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     of_one: list[float] = []
     for _ in range(rounds):
-        plain, full = bare(path, messages, clock), engine(path, messages, clock)
-        for name, rate in plain.items():
-            seen[name].append((rate, full[name]))
-        seen[LOOP].append((plain["claim + ack, 1"], full[LOOP]))
-        seen[WORKER].append((plain[EACH], full[WORKER]))
+        bases = [bare(client(path), messages, clock) for client in (layouts.Client, layouts.UsualClient)]
+        full = engine(path, messages, clock)
+        for name in full:
+            base = {LOOP: "claim + ack, 1", WORKER: EACH}.get(name, name)
+            seen[name].append((*(rates[base] for rates in bases), full[name]))
         of_one.append(full[LOOP] / full["claim + ack, 1"])
-    table = Table("", "bare scripts /s", "engine /s", "engine : bare", title="Rates")
-    for name, pairs in seen.items():
-        rates = [f"{median(side):,.0f}" for side in zip(*pairs, strict=True)]
-        table.add_row(name, *rates, f"{median(full / plain for plain, full in pairs):.2f}")
+    heads = ("bare scripts /s", "by redis-py /s", "engine /s", "engine : bare", "engine : by redis-py")
+    table = Table("", *heads, title="Rates")
+    for name, rounds_of in seen.items():
+        rates = [f"{median(side):,.0f}" for side in zip(*rounds_of, strict=True)]
+        ratios = [f"{median(one[-1] / one[base] for one in rounds_of):.2f}" for base in range(2)]
+        table.add_row(name, *rates, *ratios)
     table.caption = f"{LOOP} : claim + ack, 1 = {median(of_one):.2f}"
     return table
 

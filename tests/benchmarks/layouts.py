@@ -46,7 +46,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from redis import ConnectionError as RedisConnectionError
-from redis import UnixDomainSocketConnection
+from redis import Redis, UnixDomainSocketConnection
 from rich.console import Console
 from rich.table import Table
 
@@ -158,6 +158,24 @@ class Client:
     def close(self) -> None:
         """Hang up."""
         self._connection.disconnect()
+
+
+class UsualClient(Client):
+    """The client of redis-py, as programs use it: what most of them would call the scripts by."""
+
+    def __init__(self, path: str) -> None:
+        """Connect at the first command."""
+        super().__init__(path)
+        self._redis = Redis(unix_socket_path=path)
+
+    def command(self, *words: str | bytes | int) -> Any:
+        """Run one command."""
+        return self._redis.execute_command(*words)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._redis.close()
+        super().close()
 
 
 class Queue:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from msgspec.structs import replace
+
 from rq_dlq.core.sending import calls as sending_calls
 from rq_dlq.core.settling import calls as settling_calls
 from rq_dlq.core.steps.call import Call
@@ -69,7 +71,7 @@ class Bench:
 
     def reply_to(self, call: Call[Any]) -> Any:
         """What the script replies."""
-        return self.queue.run(call._replace(reader=lambda reply: reply))
+        return self.queue.run(replace(call, reader=lambda reply: reply))
 
     def sweep(self, limit: int) -> int:
         call = upkeep_calls.sweep(self.keys, limit=limit, seed=0.5, default_policy=self.queue.wire)

@@ -53,6 +53,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from msgspec.structs import replace
+
 from rq_dlq._keys import MoreKeys
 from rq_dlq.core.changing import calls
 from rq_dlq.core.changing.calls import PlanEnd
@@ -227,7 +229,7 @@ class Carrying:
         """Make the last call in a queue; the end that is noted there."""
         sender = self.sender(keys, f" {later} {leased}")
         try:
-            end: PlanEnd = yield self.last(sender)._replace(reader=calls.read_end)
+            end: PlanEnd = yield replace(self.last(sender), reader=calls.read_end)
         except BrokerRefused:  # the server is full: it is done, but a repetition cannot know that
             return PlanEnd(self._done.get(keys.family, 0), later, leased)
         return end

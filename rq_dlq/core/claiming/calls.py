@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import msgspec
 
 from rq_dlq.core.steps.call import Argument, Call, Part, read_rows, whole
 from rq_dlq.core.steps.replies import Word, one_of
@@ -21,7 +23,7 @@ _WAITS: Final = one_of(Word.NO_EVENT, Word.SUSPECTS, Word.DELETED)
 _BEFORE: Final = one_of(Word.GATHERED)
 
 
-class Claimed(NamedTuple):  # a tuple is made faster than a frozen dataclass
+class Claimed(msgspec.Struct, frozen=True):  # made faster than a frozen dataclass
     """The reply of a claim.
 
     Attributes:

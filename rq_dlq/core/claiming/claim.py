@@ -186,26 +186,25 @@ def patiently(
     rounds, which sweep more than 10,000 messages. Each wait is as long as possible, since the last claim of
     a wait must pass the alarm on.
     """
-    key = queue.keys["wake"] if queue.part == "live" else queue.keys.silent
-    left: float = wait
+    left: int = wait
     pause: int = 0
     patience: int
     alarmed, rounds = False, ROUNDS
     while True:
-        stops = stopped()
+        stops, thorough = stopped(), rounds > 0
         pause = 0 if stops else pause
-        patience = 0 if stops else int(max(0, min(left - pause, MAX_BLOCK)))
-        thorough = rounds > 0
+        patience = 0 if stops else max(0, min(left - pause, MAX_BLOCK))
         if pause > 0:
+            key = queue.keys["wake"] if queue.part == "live" else queue.keys.silent
             claim_then = once(patience, alarmed=alarmed, thorough=thorough, asleep=True)
             took, (claimed, wait_for) = yield from after(Wait(key, pause), queue.keys, claim_then)
-            left -= took
+            left -= int(took)
         else:
             claimed, wait_for = yield from once(patience, alarmed=alarmed, thorough=thorough, asleep=False)
         if (
             claimed
             or wait_for in {Word.SUSPECTS, Word.DELETED}
-            or (patience == 0 and (stops or (wait_for != 0 and left < 1)))
+            or (patience == 0 and (stops or (wait_for != 0 and left <= 0)))
         ):
             return claimed
         if wait_for == 0:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+import msgspec
+from msgspec.structs import replace
+
 from rq_dlq.core.steps.call import Argument, Call, Sender
 from rq_dlq.core.steps.replies import Word, one_of
 from rq_dlq.errors import BrokerRefused
@@ -38,7 +41,7 @@ Places: TypeAlias = "Mapping[int, Place]"
 """Of the items that the queue knew, by their numbers; 0 is the first."""
 
 
-class Taken(NamedTuple):
+class Taken(msgspec.Struct, frozen=True):  # made faster than a frozen dataclass
     """The reply to a send.
 
     Attributes:
@@ -93,7 +96,7 @@ def send_limited(
 ) -> Call[Taken | None]:
     """As `send`, to a queue that may have a `max_length`: `send` is told `LIMITED` there."""
     call = send(sender, delay=delay, ttl=ttl, items=items, opening=opening)
-    return call._replace(verb="send_limited")
+    return replace(call, verb="send_limited")
 
 
 def verb_for(queue: QueueState[Any], said: Sending = send) -> Sending:

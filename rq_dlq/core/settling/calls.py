@@ -30,7 +30,7 @@ def ack(
     Args:
         results: requested results by id (`results.packed`).
     """
-    given: list[Argument] = [cell for pair in results.items() for cell in pair]
+    given: Sequence[Argument] = [cell for pair in results.items() for cell in pair] if results else ()
     return _settle("ack", keys, {"with_results": len(results)}, held, done="acked", before=given)
 
 
@@ -160,6 +160,8 @@ def _items(held: Iterable[Held]) -> tuple[Sequence[str], list[Argument]]:
     The items are how many, their ids, then each token and how many of these, in a row, it holds.
     """
     ids, tokens = zip(*held, strict=True)
+    if len(ids) == 1:
+        return ids, [1, *ids, *tokens, 1]
     items: list[Argument] = [len(ids), *ids]
     for token, run in groupby(tokens):
         items += token, len([*run])

@@ -46,15 +46,10 @@ def ack(
     queue: QueueState[Any], held: Sequence[Held], results: Mapping[str, bytes] = NO_RESULTS
 ) -> Steps[list[Settlement]]:
     """Ack: the messages are done; `results` as for `calls.ack`."""
-
-    def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
-        return settling_calls.ack(keys, chunk, {id_: results[id_] for id_, _ in chunk if id_ in results})
-
-    is_small = not results or sum(map(len, results.values())) <= CHUNK_BYTES
-    settling = _settle(
-        queue, held, call if results else settling_calls.ack, CHUNK if is_small else CHUNK_BYTES // MOST
-    )
-    settlements = yield from settling
+    if not results:  # nearly always
+        settlements = yield from _settle(queue, held, settling_calls.ack, CHUNK)
+    else:
+        settlements = yield from _ack_with_results(queue, held, results)
     if type(settlements) is Alike:  # nearly always
         return settlements
     told = [one for one in settlements if one.closed or one.gathered]
@@ -62,6 +57,16 @@ def ack(
         yield from log_ended(queue, told)
     yield from _carry(queue, told)
     return settlements
+
+
+def _ack_with_results(
+    queue: QueueState[Any], held: Sequence[Held], results: Mapping[str, bytes]
+) -> Steps[list[Settlement]]:
+    def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
+        return settling_calls.ack(keys, chunk, {id_: results[id_] for id_, _ in chunk if id_ in results})
+
+    is_small = sum(map(len, results.values())) <= CHUNK_BYTES
+    return _settle(queue, held, call, CHUNK if is_small else CHUNK_BYTES // MOST)
 
 
 def nack(

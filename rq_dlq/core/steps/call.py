@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar, cast
+
+import msgspec
+from msgspec.structs import replace
 
 from rq_dlq.values.message import MessageRow
 
@@ -48,7 +51,7 @@ class Run(bytes):
         return type(self), (bytes(self), self.words, self.verb)
 
 
-class Call(NamedTuple, Generic[R]):  # a tuple is made faster than a frozen dataclass
+class Call(msgspec.Struct, Generic[R], frozen=True):  # made in a third of the time of a tuple with names
     """One run of a verb.
 
     Args:
@@ -114,7 +117,7 @@ class Sender:
 
 def repetition(call: Call[R]) -> Call[R]:
     """The same call, as a repetition of one with an unknown outcome."""
-    return call._replace(reader=call.repetition_reader or call.reader)
+    return replace(call, reader=call.repetition_reader or call.reader)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec.structs import replace
+
 from rq_dlq.core.steps.call import repetition
 from rq_dlq.errors import BrokerRefused, BrokerUnavailable
 from rq_dlq.values.forks import this_process
@@ -35,7 +37,7 @@ class Settlements:
         if not self._known:
             return call
         again = [(call.verb, one) in self._known for one in held]
-        return call._replace(reader=partial(_read_each, call, again)) if any(again) else call
+        return replace(call, reader=partial(_read_each, call, again)) if any(again) else call
 
     def note(self, call: Call[R], held: Sequence[Held], error: BaseException) -> None:
         """Remember a call that ended in an error, if that leaves its outcome open."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from redis import exceptions
 
 from rq_dlq._keys import QueueKeys
@@ -21,7 +22,7 @@ from tests.proofs.reliability.journal import Journal, noted
 
 NOWHERE = "unix:///nowhere/redis.sock"
 ACK = ack(QueueKeys("rq", "work"), [("a", "token"), ("b", "token"), ("c", "another")])
-BOTH = both_of(ACK, ACK._replace(verb="claim", args={}, items=()))
+BOTH = both_of(ACK, replace(ACK, verb="claim", args={}, items=()))
 
 
 def one(step: Any) -> Generator[Any, Any, Any]:
