@@ -1,13 +1,14 @@
 -- Numbers, durations and JSON, as texts have them.
 Values.TEN_YEARS = 315360000000 -- milliseconds; no duration is longer
+local WIDE = ('%d'):format(2 ^ 40) == '1099511627776' -- whether %d has 64 bits; on some servers it has 32
 local HALF = 10 ^ 8 -- the lower eight digits of a number
 local LONGEST = 2 ^ 42 -- milliseconds between two messages
 local UNITS = { ms = 1, s = 1000, m = 60000, h = 3600000, d = 86400000 }
 
 -- A whole number as text, for an argument of a command: Redis prints a number with up to 17 digits, which takes longer than
--- most commands. So does %.0f; %d has 32 bits on some servers, so a long number is printed as two.
+-- most commands. So does %.0f. Where %d has 32 bits, a long number is printed as two.
 function Values.digits(number)
-  if number < HALF then
+  if WIDE or number < HALF then
     return string.format('%d', number)
   end
   local low = number % HALF
