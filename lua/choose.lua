@@ -91,22 +91,26 @@ function Choose.rows(q, c)
   end
 end
 
--- Keeps the rows of messages without a key, or with a seat (Narrow.with_seats). Returns whether these are all.
+-- Keeps the rows of messages without a key, or with a seat (Narrow.with_seats). Returns whether these are all; then
+-- `c.held`: for each the score of its seat.
 local function keep_seated(q, c)
-  local held = redis.call('ZMSCORE', q.seats, unpack(c.ids))
+  local held = c.paced and Seats.given(q, c.ids) or redis.call('ZMSCORE', q.seats, unpack(c.ids))
   if c.narrowed then
     held = Narrow.narrow(q, held, c.ids)
   end
   local rows, unseated = c.rows, 0
   for n = 1, #rows do
-    held[n] = held[n] and (not c.paced or held[n] % 1 > 0) -- Lanes.BY_RATE
-    unseated = unseated + (held[n] and 0 or rows[n]:byte() < 16 and 1 or 0) -- with a key, a row has the long form (Order)
+    local seat = held[n]
+    if not seat or c.paced and not seat:find('.', 1, true) then -- Lanes.BY_RATE
+      held[n], unseated = false, unseated + (rows[n]:byte() < 16 and 1 or 0) -- with a key, a row has the long form (Order)
+    end
     if unseated > Bounds.LANES then -- the rest stays
       c.rows, c.more = { unpack(rows, 1, n - 1) }, true
       c.ids, c.texts = { unpack(c.ids, 1, n - 1) }, { unpack(c.texts, 1, n - 1) }
       break
     end
   end
+  c.held = held
   local seated = unseated == 0
   if not seated then
     c.rows, c.ids, c.texts = Narrow.with_seats(q, held, c.rows, c.ids, c.texts)

@@ -105,7 +105,8 @@ local function hand_out(q, c)
   if not c.per_key or c.capacity == 0 then
     return false, false
   end
-  local unwatched = (c.paced or c.per_key:find('^fair')) and #c.chosen > 0 and Rates.handed_out(q, c.chosen)
+  local held = not c.stopped and #c.chosen == #c.ids and c.held or nil -- of all that it has chosen
+  local unwatched = (c.paced or c.per_key:find('^fair')) and #c.chosen > 0 and Rates.handed_out(q, c.chosen, held)
   return redis.call('ZCARD', q.ready) > 0, unwatched
 end
 

@@ -114,7 +114,7 @@ function Gates.reopen(q, number, lane)
   end
   Lanes.write(q, number, nil)
   if q.rule.limit < math.huge then
-    Seats.admit(q, { number })
+    Seats.admit(q, { Values.digits(number) })
   else
     Lanes.make_due(q, { number }) -- Tend.tend does the rest
   end
@@ -214,7 +214,8 @@ local function parked(q, row, id, text, leaving)
     Seats.end_passes(q, { id })
   end
   if not (of_dependency and q.rule.in_order) then
-    leaving[#leaving + 1] = id
+    leaving[#leaving + 1] = not leaving[id] and id or nil -- it has a second row if a call was cut off
+    leaving[id] = true
   end
   return true
 end

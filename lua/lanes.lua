@@ -5,7 +5,8 @@
 --
 -- - Lanes are numbered by SHA-1, which every language has, and Redis: a sender computes the number, and `send`
 --   compares. A client with another hash would break the order of a key without an error.
--- - Lanes go to Redis as texts (Values.digits): to print a number takes longer than the command does.
+-- - Lanes go to Redis as texts (Values.digits): to print a number takes longer than the command does. The text is the name
+--   of the lane. What gives seats by the seats or slots that it has read never prints it: their scores and members have it.
 -- - A key's own limit is not a policy: policies are for queues, and there may be as many keys as customers. It is
 --   stored in `special`, like a pause, and only a queue that has one reads it. It is allowed only if the rule is a limit.
 -- - The rule is one setting with one text, "order hold", not fields that are merged one by one: two entries would make
@@ -29,7 +30,7 @@ Lanes.PASS = '\1'
 Lanes.IN_FLIGHT = -1
 
 -- A row that is no message's and no lane's (Lanes.add): a list has no members of more than 64 bytes.
-local LONG = '\31' .. ('\1'):rep(64) -- no id has such a byte
+Lanes.LONG = '\31' .. ('\1'):rep(64) -- no id has such a byte
 local MANY = 32 -- scores and members
 
 -- The setting `gated` of a queue whose lanes have this version's numbers (Record.lane_of), and whether any of them has a
@@ -60,6 +61,11 @@ function Lanes.rule(per_key)
   }
 end
 
+-- The name of the lane in the score of a seat, a text: without Lanes.BY_RATE.
+function Lanes.name_in(score)
+  return score:find('.', 1, true) and score:sub(1, -3) or score
+end
+
 -- Adds many rows to `seats`, `slots` or `ready` at once: score, member, … Redis keeps a short index in a list, which it
 -- searches from the front for each member, until it has had a long one. If a call is cut off before that goes again,
 -- Tend.tend, Rates.admit_due or a claim removes it.
@@ -67,8 +73,8 @@ function Lanes.add(index, rows)
   if #rows < MANY then
     redis.call('ZADD', index, unpack(rows))
   else
-    redis.call('ZADD', index, 0, LONG, unpack(rows))
-    redis.call('ZREM', index, LONG)
+    redis.call('ZADD', index, 0, Lanes.LONG, unpack(rows))
+    redis.call('ZREM', index, Lanes.LONG)
   end
 end
 
@@ -170,8 +176,9 @@ function Lanes.is_gated(q, number)
 end
 
 -- How many messages of a lane may hold a seat: the limit of the rule, or the lane's own (Lanes.read).
-function Lanes.limit_of(q, number)
-  local lane = q.rule.of_each and (q.lanes_read[number] or q.set.limited) and Lanes.read(q, number)
+--   name: of the lane
+function Lanes.limit_of(q, name)
+  local lane = q.rule.of_each and (q.lanes_read[name + 0] or q.set.limited) and Lanes.read(q, name + 0)
   return lane and tonumber(lane.limit) or q.rule.limit
 end
 
@@ -191,7 +198,8 @@ end
 -- The first messages of a lane that are blocked, or parked: their rows in `scheduled`. Failed probes are the last.
 function Lanes.blocked_rows(q, number, count)
   local score = Values.digits(Lanes.BLOCKED + number)
-  return redis.call('ZRANGEBYSCORE', q.scheduled, score, score .. Lanes.TRIED, 'LIMIT', '0', Values.count(count))
+  local most = count == 1 and '1' or Values.digits(count)
+  return redis.call('ZRANGEBYSCORE', q.scheduled, score, score .. Lanes.TRIED, 'LIMIT', '0', most)
 end
 
 -- How many messages of a lane are blocked, or parked.

@@ -30,11 +30,12 @@ end
 
 -- Takes away the seats of a lane that are too many. Returns how many messages lost theirs, and how many are still too many.
 local function narrow_lane(q, lane)
-  local surplus = -Seats.free_seats(q, lane)
+  local name = Values.digits(lane)
+  local surplus = -Seats.free_seats(q, name)
   if surplus <= 0 then
     return 0, 0
   end
-  local holders = ready_holders(q, Values.digits(lane), Values.digits(lane) .. Lanes.BY_RATE)
+  local holders = ready_holders(q, name, name .. Lanes.BY_RATE)
   table.sort(holders, function(one, other) return one.rank > other.rank end)
   local losers = math.min(surplus, #holders)
   for n = 1, losers do
@@ -64,7 +65,8 @@ end
 -- seat. It passes no blocked message; if it takes over none, its row may be in both indexes.
 --   displaced: gets the ids of those that lose their seats
 local function takes_over(q, id, row, lane, displaced)
-  if Seats.free_seats(q, lane) < 0 then -- a limit is lower than before: the lane gives no seat
+  local name = Values.digits(lane)
+  if Seats.free_seats(q, name) < 0 then -- a limit is lower than before: the lane gives no seat
     return false
   end
   local score = Values.digits(Lanes.BLOCKED + lane)
@@ -72,8 +74,9 @@ local function takes_over(q, id, row, lane, displaced)
   if redis.call('ZRANGEBYSCORE', q.scheduled, score, score, 'LIMIT', 0, 1)[1] ~= row then
     return false
   end
+  local seat = Seats.seat_in(q, name)
   local furthest, loser = redis.call('ZRANK', q.ready, row) or math.huge, nil
-  for _, holder in ipairs(ready_holders(q, Seats.seat_in(q, lane), Seats.seat_in(q, lane))) do
+  for _, holder in ipairs(ready_holders(q, seat, seat)) do
     if holder.rank > furthest then
       furthest, loser = holder.rank, holder
     end
@@ -82,7 +85,7 @@ local function takes_over(q, id, row, lane, displaced)
     return false
   end
   lose(q, lane, loser.id, loser.row)
-  redis.call('ZADD', q.seats, Seats.seat_in(q, lane), id)
+  redis.call('ZADD', q.seats, seat, id)
   redis.call('ZREM', q.scheduled, row)
   displaced[loser.id] = true
   return true
@@ -139,7 +142,7 @@ local function fill(q, count)
     end
     score = redis.call('ZRANGEBYSCORE', q.scheduled, score, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
     local lane = score and math.floor(tonumber(score)) - Lanes.BLOCKED -- Lanes.TRIED
-    lanes[#lanes + 1] = lane and not Lanes.is_gated(q, lane) and lane or nil
+    lanes[#lanes + 1] = lane and not Lanes.is_gated(q, lane) and Values.digits(lane) or nil
     score = score and '(' .. score
   end
   if #lanes == 0 then

@@ -47,7 +47,7 @@ function Places.put(q, id, state, head, waits, rest, arrive)
   local index, score = where(q, state, head, waits)
   local in_lane = head.lane and q.set.per_key
   if in_lane and index == q.ready then
-    Seats.due_first(q, { [id] = true })
+    Seats.due_first(q, { id })
     local may, waits_at = Seats.enter(q, id, member, head.lane)
     if not may then
       index, score = q.scheduled, waits_at

@@ -41,11 +41,11 @@ local function empty()
   return {}
 end
 
--- The tables: lanes that the call read; holders and names of consumers; groups that it cleared; failures by lanes; the next
--- scores in `ready`.
+-- The tables: lanes that the call read; holders and names of consumers; groups that it cleared; failures by lanes; the last
+-- scores in `ready`, and their whole parts; the seats that the call gave (Seats.given).
 local FIRST = {
   now = now, set = set, rule = rule, breaker = breaker, lanes_read = empty, holders = empty, names = empty,
-  cleared_now = empty, struck = empty, next_scores = empty,
+  cleared_now = empty, struck = empty, next_scores = empty, next_wholes = empty, seats_given = empty,
 }
 
 -- The value of a field of the queue that is asked for the first time.

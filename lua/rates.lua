@@ -51,19 +51,17 @@ local function still_ahead(q, at)
 end
 
 -- When the next message of a lane may be admitted by the rate of keys; nil: now.
-function Rates.slot_of(q, lane)
-  return still_ahead(q, tonumber(redis.call('ZSCORE', q.slots, Values.digits(lane)) or nil))
+--   name: of the lane
+function Rates.slot_of(q, name)
+  return still_ahead(q, tonumber(redis.call('ZSCORE', q.slots, name) or nil))
 end
 
--- The lanes of which a message may be admitted by the rate of keys now.
-function Rates.with_slot(q, lanes)
-  local names, found = {}, {}
-  for n, lane in ipairs(lanes) do
-    names[n] = Values.digits(lane)
-  end
+-- The names of the lanes of which a message may be admitted by the rate of keys now.
+function Rates.with_slot(q, names)
+  local found = {}
   for n, at in ipairs(#names > 0 and redis.call('ZMSCORE', q.slots, unpack(names)) or {}) do
     if not still_ahead(q, tonumber(at or nil)) then
-      found[#found + 1] = lanes[n]
+      found[#found + 1] = names[n]
     end
   end
   return found
@@ -73,11 +71,12 @@ end
 -- its slot: it keeps its seat and is due then.
 --   own: the score of its seat
 function Rates.comes_by_rate(q, id, lane, own)
-  local slot = own == lane and Rates.slot_of(q, lane)
+  local name = own == lane and Values.digits(lane)
+  local slot = name and Rates.slot_of(q, name)
   if slot then
     return false, q.rule.in_order and slot or nil
-  elseif own == lane then
-    local score = Values.digits(lane) .. Lanes.BY_RATE
+  elseif name then
+    local score = name .. Lanes.BY_RATE
     if redis.call('ZCOUNT', q.seats, score, score) > 0 then
       return false
     end
@@ -88,20 +87,26 @@ end
 
 -- Takes the slots of messages that are handed out, if keys have a rate: the next of each lane follows after an interval.
 -- Returns when. Until then no message of these lanes is admitted, so if lanes take turns, seats are only given back.
-function Rates.take_slots(q, ids)
+--   held: as in Seats.vacate
+function Rates.take_slots(q, ids, held)
   local next_at, taken, given = q.now + q.rule.interval, {}, {}
+  local last, in_turn = 0, q.rule.in_turn
   local score = string.format('%.17g', next_at) -- Redis would print it for each
-  for n, seat in ipairs(redis.call('ZMSCORE', q.seats, unpack(ids))) do
-    if seat then
-      local lane = Values.digits(math.floor(tonumber(seat)))
-      taken[#taken + 1], taken[#taken + 2] = score, lane
-      given[#given + 1], given[#given + 2] = lane, ids[n]
+  held = held or redis.call('ZMSCORE', q.seats, unpack(ids))
+  for n = 1, #ids do
+    if held[n] then
+      local name = Lanes.name_in(held[n])
+      taken[last + 1], taken[last + 2] = score, name
+      if not in_turn then
+        given[last + 1], given[last + 2] = name, ids[n]
+      end
+      last = last + 2
     end
   end
-  if #taken > 0 then
+  if last > 0 then
     Lanes.add(q.slots, taken)
     redis.call('PEXPIRE', q.slots, math.ceil(q.rule.interval) + KEPT)
-    if q.rule.in_turn then
+    if in_turn then
       redis.call('ZREM', q.seats, unpack(ids))
     else
       Lanes.add(q.seats, given) -- they were admitted by the rate, and no longer count as ready
@@ -117,19 +122,15 @@ function Rates.admit_due(q, count)
   if #names == 0 then
     return
   end
-  local lanes = {}
-  for _, name in ipairs(names) do
-    lanes[#lanes + 1] = tonumber(name) -- nil: no lane, a call was cut off (Lanes.add)
-  end
   if q.rule.interval then
-    Seats.admit(q, lanes, nil, true)
+    Seats.admit(q, names[1] == Lanes.LONG and { unpack(names, 2) } or names, nil, true)
   end
   redis.call('ZREM', q.slots, unpack(names)) -- last: by these the next claim finds what a cut-off call left
 end
 
 -- Gives back the slot that a message took whose delivery does not count: given back, or lapsed for the first time; but only
--- while it is the newest of the lane: otherwise messages that are given back late would come together. Returns the lane, of
--- which the next message may come once this one is where it belongs; nil: keys have no rate.
+-- while it is the newest of the lane: otherwise messages that are given back late would come together. Returns the lane's
+-- name, of which the next message may come once this one is where it belongs; nil: keys have no rate.
 --   token: of the claim that handed it out
 function Rates.slot_back(q, state, head, token)
   local lane = state.part == 'live' and head.lane
@@ -141,17 +142,18 @@ function Rates.slot_back(q, state, head, token)
   if at and newest == at + q.rule.interval then
     redis.call('ZREM', q.slots, name)
   end
-  return lane
+  return name
 end
 
 -- For messages that are handed out if lanes take turns, or keys have a rate: gives back their seats, takes their slots.
 -- Returns whether there is a slot for which no client has set its alarm.
-function Rates.handed_out(q, ids)
+--   held: as in Seats.vacate
+function Rates.handed_out(q, ids, held)
   local slot
   if q.rule.interval then
-    slot = Rates.take_slots(q, ids)
+    slot = Rates.take_slots(q, ids, held)
   elseif q.rule.in_turn then
-    Seats.vacate(q, ids)
+    Seats.vacate(q, ids, held)
   end
   local alarm_at = slot and tonumber(redis.call('GET', q.alarm) or nil)
   return slot and not (alarm_at and alarm_at <= slot) or false

@@ -20,23 +20,35 @@
 local STEP = 2 ^ -7 -- milliseconds between two messages that are admitted; a score has room for it (Order)
 
 -- How many messages of a lane may be admitted: as many as seats are free, below 0: so many are too many; if keys have a
--- rate, one when its slot is over, unless one that was admitted so is still ready. And the score of the seat that it takes.
---   is_slot_over: of the lane (Rates.with_slot); nil: unknown
-function Seats.free_seats(q, lane, is_slot_over)
-  local score = Values.digits(lane)
-  local by_rate = q.rule.interval and score .. Lanes.BY_RATE
-  local held = redis.call('ZCOUNT', q.seats, score, score .. Lanes.BY_RATE)
-  local free = Lanes.limit_of(q, lane) - held
-  if by_rate and free > 0 then
-    is_slot_over = is_slot_over or not Rates.slot_of(q, lane)
+-- rate, one when its slot is over, unless one that was admitted so is still ready.
+--   name: of the lane (Values.digits); is_slot_over: of the lane (Rates.with_slot); nil: unknown
+function Seats.free_seats(q, name, is_slot_over)
+  local by_rate = name .. Lanes.BY_RATE
+  local held = redis.call('ZCOUNT', q.seats, name, by_rate)
+  local free = Lanes.limit_of(q, name) - held
+  if q.rule.interval and free > 0 then
+    is_slot_over = is_slot_over or not Rates.slot_of(q, name)
     free = is_slot_over and (held == 0 or redis.call('ZCOUNT', q.seats, by_rate, by_rate) == 0) and 1 or 0
   end
-  return free, by_rate or score
+  return free
 end
 
--- The score of the seat that a message of a lane takes when it is admitted.
-function Seats.seat_in(q, lane)
-  return q.rule.interval and Values.digits(lane) .. Lanes.BY_RATE or Values.digits(lane)
+-- The scores of the seats of messages, if keys have a rate and this call gave all of them; nil: it did not.
+function Seats.given(q, ids)
+  local given, held = q.seats_given, {}
+  for n = 1, #ids do
+    held[n] = given[ids[n]]
+    if not held[n] then
+      return nil
+    end
+  end
+  return held
+end
+
+-- The score of the seat that a message takes when it is admitted.
+--   name: of its lane
+function Seats.seat_in(q, name)
+  return q.rule.interval and name .. Lanes.BY_RATE or name
 end
 
 -- Gives a message a seat of its lane, if it may have one: it holds one already, or one is free, and no other message of the
@@ -47,15 +59,15 @@ function Seats.enter(q, id, row, lane, full)
   if q.rule.limit == math.huge then
     return true
   end
-  local has_room = not (full and full[lane] or Lanes.is_closed(q, lane))
+  local has_room, name = not (full and full[lane] or Lanes.is_closed(q, lane)), Values.digits(lane)
   if has_room then
     local score = Values.digits(Lanes.BLOCKED + lane)
     local first = redis.call('ZRANGEBYSCORE', q.scheduled, score, score, 'LIMIT', '0', '1')[1]
     -- If keys have a rate, the first may wait beyond its slot, and leave: Rates.admit_due then admits the next.
-    has_room = (not first or first == row and not q.rule.interval) and Seats.free_seats(q, lane) > 0
+    has_room = (not first or first == row and not q.rule.interval) and Seats.free_seats(q, name) > 0
   end
   if has_room then
-    redis.call('ZADD', q.seats, Seats.seat_in(q, lane), id) -- before its row in `ready`
+    redis.call('ZADD', q.seats, Seats.seat_in(q, name), id) -- before its row in `ready`
     return true
   elseif full then
     full[lane] = true
@@ -101,71 +113,75 @@ end
 
 -- The score in `ready` of the next message that is admitted: behind all messages that are due by now or, if lanes take
 -- turns, behind all that are there.
---   first: the first byte of its row, which encodes its priority
-local function next_score(q, first)
-  local scores = q.next_scores
-  if not q.rule.in_turn then
-    scores[first] = scores[first] or Values.digits(Order.score_of(9 - first, q.now + 1))
-    return scores[first]
+--   first: the first byte of its row, which encodes its priority; scores: the last ones, by that; wholes: these without
+--   fractions, as texts
+local function next_score(q, first, scores, wholes)
+  local score, in_turn = scores[first], q.rule.in_turn
+  if not score then
+    local now = Order.score_of(9 - first, q.now)
+    local last = in_turn and tonumber(redis.call('ZRANGE', q.ready, -1, -1, 'WITHSCORES')[2] or nil) or 0
+    score = last > now and last < now + 60000 and last or now + 1
   end
-  local band, after = Order.score_of(9 - first, 0), scores[first]
-  if not after then
-    local last = tonumber(redis.call('ZRANGE', q.ready, -1, -1, 'WITHSCORES')[2] or 0) - band
-    after = last > q.now and last < q.now + 60000 and last or q.now + 1
+  score = in_turn and score + STEP or score
+  local fraction = score % 1
+  if fraction == 0 or not wholes[first] then
+    wholes[first] = Values.digits(score - fraction)
   end
-  scores[first] = after + STEP
-  return string.format('%.17g', band + after + STEP)
+  scores[first] = score
+  return fraction > 0 and wholes[first] .. string.format('.%07d', fraction * 10 ^ 7) or wholes[first]
 end
 
--- The first rows of these lanes, whose slots are over, their ids, their lanes, and the scores of the seats that they get.
-local function first_rows(q, lanes, room)
-  local rows, ids, lane_of, seat_of, count = {}, {}, {}, {}, 0
+-- The first rows of these lanes, whose slots are over, their ids, and the scores of the seats that they get.
+local function first_rows(q, names, room)
+  local rows, ids, seats, count = {}, {}, {}, 0
   local gates = q.set.gated or next(q.lanes_read)
   local none_held = q.rule.interval and redis.call('ZCARD', q.seats) == 0 -- then those of a lane need no count
-  for n = 1, #lanes do
-    local lane = lanes[n]
-    local free, seat
-    if gates and Lanes.is_gated(q, lane) then
-      free = 0
-    elseif room or none_held then
-      free, seat = room and room[lane] or 1, Seats.seat_in(q, lane)
-    else
-      free, seat = Seats.free_seats(q, lane, true)
-    end
-    free = math.min(free, Bounds.ROWS - count)
+  for n = 1, #names do
+    local name, most = names[n], Bounds.ROWS - count
+    local lane = name + 0
+    local free = gates and Lanes.is_gated(q, lane) and 0 or room and room[name] or none_held and 1
+      or Seats.free_seats(q, name, true)
+    free = free < most and free or most
     if free > 0 then
-      local found = Lanes.blocked_rows(q, lane, free)
+      local found, seat = Lanes.blocked_rows(q, lane, free), Seats.seat_in(q, name)
       for at = 1, #found do
+        local row = found[at]
         count = count + 1
-        rows[count], ids[count], lane_of[count], seat_of[count] = found[at], Order.id_of(found[at]), lane, seat
+        rows[count], ids[count], seats[count] = row, row:sub(9), seat -- a row of a lane has the long form (Order)
       end
     end
   end
-  return rows, ids, lane_of, seat_of
+  return rows, ids, seats
 end
 
 -- Admits the first messages of these lanes. A row whose message is gone, leased or elsewhere is dropped, and the next
 -- taken.
---   room: lane → how many of it, even without free seats; nil: as many as seats are free
-local function admit_first(q, lanes, room)
-  local rows, ids, lane_of, seat_of = first_rows(q, lanes, room)
+--   names: of the lanes; room: name → how many of it, even without free seats; nil: as many as seats are free
+local function admit_first(q, names, room)
+  local rows, ids, seats = first_rows(q, names, room)
   if #rows == 0 then
     return
   end
   local texts, records = redis.call('HMGET', q.states, unpack(ids)), redis.call('HMGET', q.messages, unpack(ids))
   local taken, came, again, dropped, last = {}, {}, {}, {}, 0
+  local scores, wholes, in_turn = q.next_scores, q.next_wholes, q.rule.in_turn
+  local given, by_rate = q.seats_given, q.rule.interval -- otherwise it is not asked for
   for n = 1, #rows do
     local row, id = rows[n], ids[n]
     if Seats.is_blocked_row(q, row, id, texts[n], records[n]) then
-      taken[last + 1], taken[last + 2] = seat_of[n], id
-      came[last + 1], came[last + 2] = next_score(q, row:byte(1)), row
+      local first = row:byte()
+      taken[last + 1], taken[last + 2] = seats[n], id
+      if by_rate then
+        given[id] = seats[n]
+      end
+      came[last + 1], came[last + 2] = not in_turn and wholes[first] or next_score(q, first, scores, wholes), row
       last = last + 2
     else
-      local lane = lane_of[n]
-      if not dropped[lane] then
-        again[#again + 1] = lane
+      local name = Lanes.name_in(seats[n])
+      if not dropped[name] then
+        again[#again + 1] = name
       end
-      dropped[lane] = (dropped[lane] or 0) + 1
+      dropped[name] = (dropped[name] or 0) + 1
     end
   end
   if last > 0 then
@@ -192,37 +208,35 @@ end
 
 -- The same, once those that are due by now are in `ready` or their lanes.
 --   have_slots: the slots of all are over; nil: unknown
-function Seats.admit(q, lanes, room, have_slots)
+function Seats.admit(q, names, room, have_slots)
   Seats.due_first(q)
-  lanes = q.rule.interval and not (room or have_slots) and Rates.with_slot(q, lanes) or lanes
-  admit_first(q, lanes, room)
+  names = q.rule.interval and not (room or have_slots) and Rates.with_slot(q, names) or names
+  admit_first(q, names, room)
 end
 
 -- Gives back the seats that these messages hold, and admits as many messages of their lanes. Those that are left are
 -- counted only if lanes take turns, since a claim may have been filled (narrow.lua), and if keys have a rate.
-function Seats.vacate(q, ids)
+--   held: the score of the seat of each, false: it has none; nil: unknown
+function Seats.vacate(q, ids, held)
   if redis.call('ZCOUNT', q.scheduled, Lanes.BLOCKED, '+inf') == 0 then -- no message is blocked
     redis.call('ZREM', q.seats, unpack(ids))
     return
   end
-  local given, size, lanes, room, seen = {}, 0, {}, {}, {}
-  for n, lane in ipairs(redis.call('ZMSCORE', q.seats, unpack(ids))) do
-    local id = ids[n]
-    if lane and not seen[id] then -- an id has a second row if a call was cut off
-      lane = tonumber(lane)
-      lane = lane - lane % 1 -- Lanes.BY_RATE
+  local names, size, room = {}, 0, {}
+  held = held or redis.call('ZMSCORE', q.seats, unpack(ids))
+  for n = 1, #ids do
+    local name = held[n] and Lanes.name_in(held[n])
+    if name and not room[name] then
       size = size + 1
-      given[size], seen[id] = id, true
-      if not room[lane] then
-        lanes[#lanes + 1] = lane
-      end
-      room[lane] = (room[lane] or 0) + 1
+      names[size], room[name] = name, 1
+    elseif name then
+      room[name] = room[name] + 1
     end
   end
   if size > 0 then
-    Seats.due_first(q, seen)
-    redis.call('ZREM', q.seats, unpack(given))
-    Seats.admit(q, lanes, not q.rule.in_turn and not q.rule.interval and room or nil)
+    Seats.due_first(q, ids)
+    redis.call('ZREM', q.seats, unpack(ids))
+    Seats.admit(q, names, not q.rule.in_turn and not q.rule.interval and room or nil)
   end
 end
 

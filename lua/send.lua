@@ -17,7 +17,7 @@ function Send.asks_result(payload)
   return false
 end
 
--- How many messages of a lane may be sent to `ready`, and the score of the seat that each takes.
+-- How many messages of a lane may be sent to `ready`, and the name of the lane.
 local function room_of(q, lane)
   if q.somebody_waits == nil then
     if Upkeep.promote_due(q) > 0 then -- one that was delayed, and is due by now, is in front of those that are sent
@@ -29,7 +29,8 @@ local function room_of(q, lane)
   if score and redis.call('ZCOUNT', q.scheduled, score, score) > 0 then
     return 0
   end
-  return Seats.free_seats(q, lane)
+  local name = Values.digits(lane)
+  return Seats.free_seats(q, name), name
 end
 
 -- Gives a new message with a key a seat of its lane, as in Seats.enter. Returns the score in `scheduled` of one that gets
@@ -39,13 +40,13 @@ local function blocked_at(q, batch, id, lane)
     return false
   end
   local rooms, seats = batch.rooms, batch.seats
-  local room, seat = rooms[lane], nil
+  local room, name = rooms[lane], nil
   if not room then
-    room, seat = room_of(q, lane)
+    room, name = room_of(q, lane)
   end
   rooms[lane] = room > 0 and room - 1 or 0
   if room > 0 then
-    seats[#seats + 1], seats[#seats + 2] = seat or Seats.seat_in(q, lane), id
+    seats[#seats + 1], seats[#seats + 2] = Seats.seat_in(q, name or Values.digits(lane)), id
     return false
   end
   return not redis.call('ZSCORE', q.seats, id) and Values.digits(Lanes.BLOCKED + lane)

@@ -228,7 +228,7 @@ function Verbs.limit_lane(q, ARGV)
   redis.call('HSET', q.settings, 'narrowed', Lanes.WALKS) -- first: it may be lower than before (Narrow.narrow)
   Lanes.write(q, number, lane)
   if q.rule.limit < math.huge then
-    Seats.admit(q, { number })
+    Seats.admit(q, { Values.digits(number) })
   end
   Audit.note(q, 'limited', by, user, 'chosen', 'key ' .. name .. (limit and ' to ' .. limit or ' as others'))
   return Reply.DONE

@@ -127,7 +127,7 @@ function Tend.tend(q)
     if Lanes.is_gated(q, lane) then
       recheck(q, lane)
     else
-      open[#open + 1] = lane
+      open[#open + 1] = Values.digits(lane)
     end
   end
   if q.rule.limit < math.huge then

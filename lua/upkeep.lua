@@ -102,9 +102,9 @@ function Upkeep.sweep_lapsed(q, limit)
 end
 
 -- The score at which a due message with a key still waits; false: it may be ready; STAYS: its row is left as it is.
-local function blocked_at(q, row, leaving, full)
+local function blocked_at(q, row, leaves, full)
   local id = Order.id_of(row)
-  if leaving and leaving[id] then
+  if leaves[id] then
     return STAYS
   end
   local lane, is_own = Lanes.waiting_lane(q, id, row, redis.call('HGET', q.states, id))
@@ -118,7 +118,7 @@ end
 -- Moves due messages from `scheduled` to `ready`; their states stay the same. With a rule for keys, one with a key needs a
 -- seat of its lane; otherwise it is blocked there. Returns how many rows it moved.
 --   limit: of rows; nil: the call gives seats, and moves at most 100; more are due only if nothing claims (Verbs.claim)
---   leaving: id → true, if the call gives its seat back, and is about to remove its row, which stays; nil: none
+--   leaving: the ids whose seats the call gives back, and whose rows it is about to remove: these stay; nil: none
 function Upkeep.promote_due(q, limit, leaving)
   limit = limit or Bounds.LANES - (q.moved or 0)
   if limit <= 0 then
@@ -126,10 +126,13 @@ function Upkeep.promote_due(q, limit, leaving)
   end
   local rows = redis.call('ZRANGEBYSCORE', q.scheduled, '-inf', q.now, 'WITHSCORES', 'LIMIT', 0, limit)
   q.moved = (q.moved or 0) + #rows / 2
-  local moved, members, blocked, full = {}, {}, {}, {}
+  local moved, members, blocked, full, leaves = {}, {}, {}, {}, {}
   local per_key = #rows > 0 and q.set.per_key
+  for n = 1, per_key and leaving and #leaving or 0 do
+    leaves[leaving[n]] = true
+  end
   for i = 1, #rows, 2 do
-    local first, waits_at = rows[i]:byte(1), per_key and blocked_at(q, rows[i], leaving, full)
+    local first, waits_at = rows[i]:byte(1), per_key and blocked_at(q, rows[i], leaves, full)
     if waits_at and waits_at ~= STAYS then
       blocked[#blocked + 1], blocked[#blocked + 2] = waits_at, rows[i]
     elseif not waits_at then

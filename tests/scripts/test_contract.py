@@ -45,7 +45,8 @@ BOUNDED = {
     "ids", "records", "stated", "deadlines", "names",  # the items of a call: steps.CHUNK
     "batch.states", "batch.blocked",  # twice the items of a call
     "over", "old",  # twice the items of a call
-    "given", "came",  # seats of a call's messages
+    "came",  # seats of a call's messages
+    "names, 2",  # of lanes whose slots a claim ends: Bounds.LANES
     "ends", "left",  # messages that come back with a call's: twice its items
     "passes",  # of a call's messages, or of a dependency
     "ARGV, first + 1, first + asked",  # the ids of a call: steps.CHUNK
