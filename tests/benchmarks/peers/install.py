@@ -26,13 +26,17 @@ REQUIREMENTS: Mapping[str, tuple[str, ...]] = {
     "huey": ("huey", "redis", "hiredis"),
     "streaq": ("streaq", "uvloop"),
     "repid": ("repid[redis]", "typing-extensions", "hiredis", "uvloop"),
+    "streams": ("hiredis", "redis"),
+    "beanstalkd": ("greenstalk",),
     "nats": ("nats-py", "uvloop"),
     "bullmq": (),
 }
 PROGRAMS = {
+    "beanstalkd": ("beanstalkd",),
     "nats": ("nats-server",),
     "bullmq": ("node", "npm"),
-}  # Debian's packages have these names, but nodejs
+}
+PACKAGES = "beanstalkd nats-server nodejs npm"
 
 
 class NotHereError(Exception):
@@ -77,7 +81,7 @@ def installed(name: str) -> Environment:
     """
     missing = [program for program in PROGRAMS.get(name, ()) if shutil.which(program) is None]
     if missing:
-        raise NotHereError(f"there is no {' and no '.join(missing)}: apt-get install nats-server nodejs npm")
+        raise NotHereError(f"there is no {' and no '.join(missing)}: apt-get install {PACKAGES}")
     folder, stamp = HOME / name, HOME / name / "installed"
     wanted = hashlib.sha256()
     for part in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -86,19 +87,58 @@ class Nats:
         return int(self.ask("jsz")["messages"])
 
 
+class Beanstalkd:
+    """A beanstalkd with nothing on disk."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"beanstalk://127.0.0.1:{port}"
+        self._port = port
+        self.version: dict[str, str] = {}
+
+    def ask(self, command: str) -> dict[str, str]:
+        """What it says to a command for statistics: names and values."""
+        with socket.create_connection(("127.0.0.1", self._port), timeout=5) as connection:
+            connection.sendall(f"{command}\r\n".encode())
+            with connection.makefile("rb") as reply:
+                said, _, size = reply.readline().decode().strip().partition(" ")
+                lines = reply.read(int(size)).decode().splitlines() if said == "OK" else []
+        return dict(line.split(": ", 1) for line in lines if ": " in line)
+
+    def answers(self) -> bool:
+        """Whether it is up."""
+        try:
+            self.version = {"beanstalkd": self.ask("stats")["version"].strip('"')}
+        except OSError:
+            return False
+        return True
+
+    def flush(self) -> None:
+        """The adapter empties its tube."""
+
+    def left(self, commands: Sequence[Sequence[str]]) -> int:
+        """The jobs of all tubes that nobody has deleted."""
+        del commands
+        told = self.ask("stats")
+        return sum(int(told[f"current-jobs-{where}"]) for where in ("ready", "reserved", "delayed", "buried"))
+
+
 @contextmanager
 def running(name: str, core: int, folder: Path) -> Iterator[Server]:
     """The server of a peer, on this core."""
     pinned = ("taskset", "-c", str(core))
     port, monitor = servers.free_port(), servers.free_port()
-    if name != "nats":
+    server: Nats | Beanstalkd
+    if name == "nats":
+        command = ["nats-server", "-js", "-a", "127.0.0.1", "-p", str(port), "-m", str(monitor)]
+        command += ["-sd", str(folder / "nats"), "-l", str(folder / "nats.log")]
+        server = Nats(port, monitor)
+    elif name == "beanstalkd":
+        command, server = ["beanstalkd", "-l", "127.0.0.1", "-p", str(port)], Beanstalkd(port)
+    else:
         with servers.Server(folder / "redis", port=port, inside=pinned):
             yield Redis(port)
         return
-    command = [*pinned, "nats-server", "-js", "-a", "127.0.0.1", "-p", str(port), "-m", str(monitor)]
-    command += ["-sd", str(folder / "nats"), "-l", str(folder / "nats.log")]
-    server = Nats(port, monitor)
-    with subprocess.Popen(command) as process:
+    with subprocess.Popen([*pinned, *command]) as process:
         try:
             servers.wait_until(server.answers)
             yield server
