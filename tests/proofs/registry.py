@@ -54,7 +54,7 @@ PROOFS = {
     for proof in (
         Proof(
             name="reliability",
-            takes="an hour and three quarters; `--scale short` five, `--scale soak` hours",
+            takes="three hours; `--scale short` ten minutes, `--scale soak` hours",
             needs="for some rows gcc, root (network namespaces), the extras `web` and `fuzz`, pip",
             shows="what is promised under faults: each fault is caused, and what is lost is counted",
             missing=without(),

@@ -186,7 +186,7 @@ def is_drained(queue: rq_dlq.Queue[int]) -> bool:
 def soak(run: Run) -> Figures:
     """Strike for a while, then drain, and count."""
     seconds = run.pick(short=4.0, whole=60.0, soak=600.0)
-    options = ("--appendonly", "yes", "--appendfsync", "always")
+    options = ("--appendonly", "yes", "--appendfsync", "always", "--cluster-node-timeout", "1000")
     with run.site(*options) as site, ForkedProcesses() as forked:
         place = Place(site.url, run.directory / "journals", LEASE, names=site.names("work"))
         nemesis = Nemesis(site, forked, place, run.random)
