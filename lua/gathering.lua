@@ -263,8 +263,6 @@ function Verbs.cancel_gather(q, ARGV)
       Gathers.settle(q, gather, number)
     end
   end
-  if count > 0 then
-    Audit.note_act(q, act, count)
-  end
+  Audit.note_act(q, act, count)
   return { count, left }
 end
