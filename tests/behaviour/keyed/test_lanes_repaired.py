@@ -234,6 +234,17 @@ async def test_a_row_of_one_that_is_handed_out_is_dropped(broker: Any, raw: Any,
     assert (await queue.stats()).leased == 2
 
 
+async def test_two_rows_of_one_that_is_parked_let_in_one(broker: Any, raw: Any) -> None:
+    queue = await shop(broker, PerKey(limit=1))
+    await queue.send("", id="a1", key="a", dependency="mail")
+    await queue.send_many([Message("", id=name, key="a") for name in ("a2", "a3")])
+    second = b"\0" + row_of(raw, READY, "a1")[1:]
+    raw.zadd(READY, {second: 0})
+    await queue.dependency("mail").pause()
+    assert await ids(queue) == ["a2"]
+    assert raw.zrem(SCHEDULED, second)
+
+
 async def test_a_batch_is_filled_past_a_row_without_a_message(broker: Any, raw: Any) -> None:
     queue = await shop(broker, PerKey(fair=1), *(f"a{n}" for n in range(9)))
     raw.zadd(SCHEDULED, {bytes(8) + b"gone": BLOCKED + lane_of("a")})
