@@ -68,57 +68,49 @@ local function remember_unique(q, ids, texts, dedup_window)
 end
 
 -- Keeps the results that were asked for. Returns whether any message is of a gather, is known after its ack, or gets one
--- more run: the states of these have that word, too.
-local function keep_results(q, ids, texts, given)
-  local ended, results, births, seen, at, linked
+-- more run: the states of these have that word, too; and whether any state may have the field of a redrive.
+--   rests: the results by position; '' or nil: none was given
+local function keep_results(q, ids, texts, rests)
+  local births, linked, longer, seen, start, birth
   for n = 1, #ids do
-    if texts[n] ~= seen then -- most messages have the same state
-      seen, at = texts[n], texts[n]:find(' result=', 1, true)
-    end
-    local birth, more
-    if at then
-      birth, more = texts[n]:match('^ result=(%d*)(.*)$', at)
-      local is_alone = more == '' and texts[n]:find('=', 1, true) == at + 7 -- as of most: there is no other field
-      linked = linked or not is_alone and texts[n]:find(' [agu]%l+=') -- before it or after it
+    local text = texts[n]
+    if text ~= seen then -- most messages have the same state, but for the birth, and no other field
+      seen, birth = text, start and text:find(start, 1, true) == 1 and text:match('^%d+$', #start + 1)
+      if not birth then
+        local _, last = text:find(' result=', 1, true)
+        birth = last and text:match('^%d*', last + 1)
+        start = last and text:find('=', 1, true) == last and last + #birth == #text and text:sub(1, last)
+        linked = linked or last and not start and text:find(' [agu]%l+=')
+        longer = longer or not start and #text > PLAIN
+      end
     end
     if birth and birth ~= '0' then -- otherwise no caller asked
-      ended, results, births = ended or {}, results or {}, births or {}
-      local last = #ended + 1
-      if #birth < 2 then -- version 0.1.0 sent it
-        birth = Values.digits(Record.birth_of(q, ids[n], texts[n]) or 0)
-      end
-      ended[last], results[last], births[last] = ids[n], given[ids[n]] or '', birth
+      births = births or {}
+      -- of fewer digits: version 0.1.0 sent it
+      births[n] = #birth > 1 and birth or Values.digits(Record.birth_of(q, ids[n], text) or 0)
+      rests[n] = rests[n] or ''
     end
   end
-  if ended then
-    Results.keep(q, ended, 'acked', results, births)
+  if births then
+    Results.keep(q, ids, 'acked', rests, births)
   end
-  return linked
-end
-
--- The births of messages, for the outcome history.
-local function births_of(q, ids, texts)
-  local births = {}
-  for n, id in ipairs(ids) do
-    births[n] = Record.birth_of(q, id, texts[n]) -- nil: an ack was cut off
-  end
-  return births
+  return linked, longer
 end
 
 -- Removes messages that were acked, and counts them. Returns the dependency whose breaker that closed; nil: none; and
 -- whether all children of a gather have ended.
---   texts: their states before the ack; given: id → its result, where there is one
+--   texts: their states before the ack; rests: their results (keep_results)
 --   most: how many messages may have a pass then, if a dependency comes back; nil: as many as are acked
-function Acks.remove(q, ids, texts, given, most)
+function Acks.remove(q, ids, texts, rests, most)
   local settings = redis.call('HMGET', q.settings, 'outcomes', 'dedup_window', 'per_key', 'breaker', 'gated')
   local gated, successes, closed = settings[5] or settings[3] or settings[4], nil, nil
   gated = gated and Lanes.are_special(settings[3], settings[4], settings[5])
   if (settings[4] or gated) and redis.call('EXISTS', q.strikes, q.special, q.runs) > 0 then
     successes = Breaker.successes(q, ids, texts, gated, most or #ids)
   end
-  local born = settings[1] and births_of(q, ids, texts)
+  local born = settings[1] and Record.births_of(q, ids, texts)
   -- first, so that a message that is gone has its result, and its end is known to its gather
-  local linked, over, others = keep_results(q, ids, texts, given), nil, ids
+  local over, others, linked, longer = nil, ids, keep_results(q, ids, texts, rests)
   if linked then
     over = Gathers.note_acked(q, ids, texts)
     remember_unique(q, ids, texts, settings[2])
@@ -139,9 +131,9 @@ function Acks.remove(q, ids, texts, given, most)
     closed = Breaker.count_successes(q, successes)
   end
   if born then
-    Outcomes.note_acked(q, ids, born, texts)
+    Outcomes.note_acked(q, settings[1], ids, born, texts)
   end
-  for n = 1, #ids do
+  for n = 1, longer and #ids or 0 do
     local job = #texts[n] > PLAIN and Redrive.of(texts[n])
     if job then
       Redrive.count(q, job, 'acked')
@@ -155,16 +147,18 @@ end
 -- gather have ended, whose share the caller carries.
 -- drains
 function Verbs.ack(q, ARGV)
-  local with_results = tonumber(ARGV[1]) -- the number of results that precede the items
-  -- items from ARGV[2]: held (Settle.held; before them the id and the result of each that has one)
-  local first, given = 2 + 2 * with_results, {}
-  for n = 2, first - 1, 2 do
-    given[ARGV[n]] = ARGV[n + 1]
+  local given = tonumber(ARGV[1]) -- how many results precede the items: one for each, empty: none was given; or 0
+  -- items from ARGV[2]: held (Settle.held; before them the results)
+  local verdicts, ids, texts, counts = Settle.held(q, ARGV, 2 + given)
+  local rests, size, closed, ended = {}, 0, nil, nil
+  for n = 1, given do
+    if verdicts[n] == SETTLED then
+      size = size + 1
+      rests[size] = ARGV[1 + n]
+    end
   end
-  local verdicts, ids, texts, counts = Settle.held(q, ARGV, first)
-  local closed, ended
   if #ids > 0 then
-    closed, ended = Acks.remove(q, ids, texts, given)
+    closed, ended = Acks.remove(q, ids, texts, rests)
   end
   Leases.take_off(q, counts)
   for n, verdict in ipairs((closed or ended) and verdicts or {}) do

@@ -78,9 +78,10 @@ function Choose.rows(q, c)
   end
   local texts = #ids > 0 and redis.call('HMGET', q.states, unpack(ids)) or {}
   local mark = c.part ~= 'live' and ' rest=' or c.suspects ~= 'all' and State.LAPSED_BEFORE
-  local marked = false
-  for n = 1, mark and #texts or 0 do
-    marked = marked or texts[n] and texts[n]:find(mark)
+  local marked, is_live = false, c.part == 'live'
+  for n = 1, mark and #texts or 0 do -- a find of plain text is many times cheaper than that of a pattern
+    local is_new = is_live and texts[n] and texts[n]:find(State.ASKED, 1, true) == 1
+    marked = marked or texts[n] and not is_new and texts[n]:find(mark)
   end
   c.rows, c.ids, c.texts = rows, ids, texts
   if marked then

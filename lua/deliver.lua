@@ -4,11 +4,21 @@ local FIRST_WITH_STATE = 1024 -- likewise one that is delivered for the first ti
 local LATER = 'later'
 -- The state of a message that was not delivered yet, and the end of that if its result was asked for.
 local FIRST, ASKED = '^live %- (%d+) 0 0 0 0 0 0 0(.*)$', '^ result=%d+$'
+local FIELD, BIRTH = #State.ASKED - 7, #State.ASKED + 1 -- where ` result=BIRTH` begins in such a state, and the birth
 local NOT_DELAYED = ('0'):rep(13)
 
 -- The state line of a first delivery of a message that is due then. Over 64 bytes: Redis would search a list of them.
 local function fresh_line(token, due)
   return 'live +' .. token .. ' ' .. due .. ' 1 0 0 0 0 0 ' .. NOT_DELAYED
+end
+
+-- The state line of a message that was sent for its result without a delay, and is delivered for the first time; nil: it is
+-- another, or there is more. Most are like that where results are asked for, so it uses no long pattern.
+--   fresh: the line of one that was not asked for
+local function asked_line(text, fresh)
+  if text:find(State.ASKED, 1, true) == 1 and text:find('^%d+$', BIRTH) then
+    return fresh .. text:sub(FIELD)
+  end
 end
 
 -- The state line of a message that is delivered for the first time, and may be delayed, expire, or be sent for its result;
@@ -111,7 +121,7 @@ function Deliver.lease(q, c)
   local ids, texts, rows, reply, chosen = c.ids, c.texts, c.rows, c.reply, { nil } -- with room for one message
   local seen, lines, taken, mortal, records, before, read = {}, { nil, nil }, { nil }, nil, nil, 0, 0
   local size, ends, most, bytes = 0, #reply, Bounds.BYTES, 0 -- the lengths of chosen and reply: # would search for them
-  local fresh = fresh_line(c.token, NOT_DELAYED)
+  local fresh, is_live = fresh_line(c.token, NOT_DELAYED), c.part == 'live'
   for n = 1, #ids do
     if bytes > most then -- the rest stays
       break
@@ -120,8 +130,11 @@ function Deliver.lease(q, c)
     end
     local id, text, found = ids[n], texts[n], records[n - before]
     local record = not seen[id] and found -- a message whose send was cut off and repeated has two rows
-    local line = record and fresh
-    if record and (text or (record:byte(8) or 0) % 32 > 9) then -- or its flags hold more than a priority
+    local line, more = record and fresh, record and (record:byte(8) or 0) % 32 > 9 -- its flags hold more than a priority
+    local asked = text and record and not more and is_live and asked_line(text, fresh)
+    if asked then
+      line, text, most = asked, nil, most - FIRST_WITH_STATE
+    elseif record and (text or more) then
       mortal = mortal or {}
       line, text, most = stated_line(q, c, n, record, fresh, mortal, most)
     end

@@ -192,6 +192,30 @@ function Record.birth_of(q, id, text)
   return #record < 8 and 0 or Record.birth_in(record)
 end
 
+-- The births of messages, by position. The records of a page are read at once, if they are short.
+function Record.births_of(q, ids, texts)
+  local births = {}
+  for first = 1, #ids, PAGE do
+    local last, long, seen = math.min(first + PAGE - 1, #ids), false, nil
+    for n = first, last do
+      if texts[n] ~= seen then
+        seen = texts[n]
+        long = long or seen:find(' head=', 1, true) or seen:find(MARK)
+      end
+    end
+    local records = long and {} or redis.call('HMGET', q.messages, unpack(ids, first, last))
+    for n = first, last do
+      local record = records[n - first + 1]
+      if record and (record:byte(8) or LATER) ~= LATER then
+        births[n] = Record.birth_in(record)
+      elseif record ~= false then -- otherwise the message is gone
+        births[n] = Record.birth_of(q, ids[n], texts[n])
+      end
+    end
+  end
+  return births
+end
+
 -- The same of a held message. If an ack or a discard was cut off, nil, and its remains are removed.
 function Record.held_head(q, id, text)
   local head, later = Record.head_of(q, id, text)

@@ -140,47 +140,51 @@ local function make_room(q, over, total, wanted, limit)
   return total, dropped
 end
 
--- For each id the names of its entries, and their bytes if its outcome is kept; then the bytes of all that may fit.
+-- What is written of outcomes: the rows, the cells and the bytes of those that fit into `room`; position → true for the
+-- others, and how many these are; then the names of the entries of all.
 --   begin: of each outcome, "word time "; rests, births: as in Results.keep
-local function measured(ids, begin, rests, births, limit)
-  local names, sizes, wanted = { TOTAL }, {}, 0
-  for n, id in ipairs(ids) do
-    names[2 * n], names[2 * n + 1] = id, id .. BORN
-    sizes[n] = rests[n] and 4 * #id + 2 * #BORN + 2 * #begin + #rests[n] + #births[n] + 2 * EXTRA or 0
-    wanted = wanted + (sizes[n] <= limit and sizes[n] or 0)
-  end
-  return names, sizes, wanted
-end
-
--- Writes the outcomes that fit. Returns which were kept, by position, false: the write failed; and how many were dropped.
---   names, sizes, begin: as `measured` has them; total: the bytes of those that are there; known: whether it was there
-local function write(q, names, sizes, begin, rests, births, total, limit, known)
-  local rows, cells, last, kept, dropped, now = {}, { TOTAL, LONG }, 0, {}, 0, Values.digits(q.now)
-  for n = 1, #sizes do
-    if rests[n] and total + sizes[n] <= limit then
-      local id, name = names[2 * n], names[2 * n + 1]
-      total, kept[n], last = total + sizes[n], true, last + 4
-      rows[last - 3], rows[last - 2], rows[last - 1], rows[last] = now, id, now, name
-      cells[last - 1], cells[last], cells[last + 1], cells[last + 2] = id, begin .. rests[n], name, begin .. births[n]
-    elseif rests[n] then
-      dropped = dropped + 1
+local function laid_out(q, ids, begin, rests, births, room)
+  local names, rows, cells, at, last = { TOTAL }, {}, { TOTAL, LONG }, 1, 0
+  local each, now, bytes, unkept, dropped = 2 * (#BORN + #begin + EXTRA), Values.digits(q.now), 0, {}, 0
+  for n = 1, #ids do
+    local id, rest, birth = ids[n], rests[n], births[n]
+    if birth then
+      local name = id .. BORN
+      names[at + 1], names[at + 2], at = id, name, at + 2
+      local size = rest and each + 4 * #id + #rest + #birth or 0
+      if rest and bytes + size <= room then
+        bytes, last = bytes + size, last + 4
+        rows[last - 3], rows[last - 2], rows[last - 1], rows[last] = now, id, now, name
+        cells[last - 1], cells[last], cells[last + 1], cells[last + 2] = id, begin .. rest, name, begin .. birth
+      elseif rest then
+        unkept[n], dropped = true, dropped + 1
+      end
     end
   end
-  cells[last + 3], cells[last + 4] = TOTAL, Values.digits(math.max(0, total)) -- in the place of LONG
-  local written = last == 0 or type(redis.pcall('ZADD', q.result_times, unpack(rows))) == 'number'
-  if written and (last > 0 or known) then
+  return rows, cells, bytes, unkept, dropped, names
+end
+
+-- Writes outcomes as they are laid out. Returns whether it could.
+--   total: the bytes of all; known: whether that is there
+local function write(q, rows, cells, total, known)
+  local last = #cells
+  cells[last + 1], cells[last + 2] = TOTAL, Values.digits(math.max(0, total)) -- in the place of LONG
+  local written = not rows[1] or type(redis.pcall('ZADD', q.result_times, unpack(rows))) == 'number'
+  if written and (rows[1] or known) then
     written = type(redis.pcall('HSET', q.results, unpack(cells))) == 'number'
   end
-  return written and kept, dropped
+  return written
 end
 
 -- Notifies callers that wait now. If the user must not publish, they find the outcome within a second.
---   kept: as `write` returns it
-local function notify(q, ids, word, rests, births, kept)
-  for n, id in ipairs(ids) do
-    local is_kept = kept and kept[n] -- in the place of the time the birth: version 0.1.0 does not read the time here
-    local notice = is_kept and word .. ' ' .. births[n] .. ' ' .. rests[n] or 'unkept ' .. births[n] .. ' '
-    if rests[n] then
+--   unkept: of which outcomes they are told that they were not kept; true: of all
+local function notify(q, ids, word, rests, births, unkept)
+  local kept = word .. ' '
+  for n = 1, #ids do
+    local id, rest, birth = ids[n], rests[n], births[n]
+    if birth and rest then -- in the place of the time the birth: version 0.1.0 does not read the time here
+      local is_kept = unkept ~= true and not unkept[n]
+      local notice = is_kept and kept .. birth .. ' ' .. rest or 'unkept ' .. birth .. ' '
       redis.pcall('PUBLISH', q.results .. ':' .. id, notice)
     end
   end
@@ -188,14 +192,14 @@ end
 
 -- Keeps the outcomes of messages, and notifies callers that wait now. A write that fails stops nothing, since the queue
 -- keeps running when memory is full: a waiting caller is told that there is no result.
---   word: of all of them; births: of their sends, as text; '0': unknown
+--   word: of all of them; births: of their sends, as text; '0': unknown; nil: no caller asked for it
 --   rests: of `acked` the result (rq_dlq/core/results/results.py), empty: none was given; otherwise the reason and, after a
 --   tab, the cause. false: forget the outcome of the message
 function Results.keep(q, ids, word, rests, births)
   local set = redis.call('HMGET', q.settings, 'results', 'results_bytes', 'kept') -- kept: a send looks for outcomes
   local lasts, limit = Values.span(set[1]) or KEPT, tonumber((set[2] or ''):match('^%d+$') or nil) or BYTES
   local begin = word .. ' ' .. Values.digits(q.now) .. ' '
-  local names, sizes, wanted = measured(ids, begin, rests, births, limit)
+  local rows, cells, wanted, unkept, dropped, names = laid_out(q, ids, begin, rests, births, limit)
   local before = redis.call('HMGET', q.results, unpack(names))
   local over = redis.call('ZRANGEBYSCORE', q.result_times, '-inf', q.now - lasts, 'LIMIT', 0, 4 * #ids)
   for at = 2, #names do
@@ -205,16 +209,19 @@ function Results.keep(q, ids, word, rests, births)
   if over[1] or total + wanted > limit then
     total, made_room = make_room(q, over, total, wanted, limit)
   end
+  if total + wanted > limit then -- that took long enough
+    rows, cells, wanted, unkept, dropped = laid_out(q, ids, begin, rests, births, limit - total)
+  end
   if wanted > 0 and not set[3] then
     redis.pcall('HSET', q.settings, 'kept', 1) -- first: from now on sends look for outcomes
   end
-  local kept, dropped = write(q, names, sizes, begin, rests, births, total, limit, before[1])
+  local written = write(q, rows, cells, total + wanted, before[1])
   redis.call('PEXPIRE', q.results, lasts)
   redis.call('PEXPIRE', q.result_times, lasts)
   if made_room + dropped > 0 then
     redis.pcall('HINCRBY', q.counters, 'results_dropped', made_room + dropped)
   end
-  notify(q, ids, word, rests, births, kept)
+  notify(q, ids, word, rests, births, not written or unkept)
 end
 
 -- What is told of a send without an outcome: PENDING, UNASKED or UNKNOWN.

@@ -1,5 +1,5 @@
 -- A session ends in several queues at once. What it does in one of them is a share:
---   ids to ack, texts: their states, and results by id; held: token → how many of these it holds
+--   ids to ack, texts: their states, and results; taken: id → true for these; held: token → how many of these it holds
 --   queue; is_open: whether it is the one that the client opened; lost: the ids that are not held; groups of messages;
 --   is_past: whether any of these have expired; member and length of the staged list, an empty member: no list
 
@@ -7,8 +7,8 @@
 local function take_up(q, share, id, token, result)
   local text, last = redis.call('HGET', q.states, id), #share.ids + 1
   local held = State.holds(token, text)
-  if held and not share.results[id] then -- an item may be given twice
-    share.ids[last], share.texts[last], share.results[id] = id, text, result
+  if held and not share.taken[id] then -- an item may be given twice
+    share.ids[last], share.texts[last], share.results[last], share.taken[id] = id, text, result, true
     share.held[token] = (share.held[token] or 0) + 1
   end
   return held, text
@@ -24,7 +24,7 @@ end
 
 -- Reads a share from ARGV[at] on. Returns it, and where the next one begins.
 local function read_share(there, ARGV, at)
-  local share = { queue = there, ids = {}, texts = {}, results = {}, held = {}, lost = {}, groups = {} }
+  local share = { queue = there, ids = {}, texts = {}, results = {}, taken = {}, held = {}, lost = {}, groups = {} }
   share.is_open = Queue.is_open(there, ARGV[at])
   local acks = tonumber(ARGV[at + 1])
   for n = at + 2, at + 1 + 3 * acks, 3 do
@@ -209,7 +209,7 @@ end
 -- drains
 -- items from ARGV[1]: id, token
 function Verbs.ack_all(q, ARGV)
-  local share, lost = { ids = {}, texts = {}, results = {}, held = {} }, {}
+  local share, lost = { ids = {}, texts = {}, results = {}, taken = {}, held = {} }, {}
   for i = 1, #ARGV, 2 do
     local id, token = ARGV[i], ARGV[i + 1]
     local held, text = take_up(q, share, id, token, '')

@@ -14,11 +14,12 @@ function Settle.held(q, ARGV, first, act)
   local done = asked > 1 and {}
   for item = first + asked + 1, #ARGV, 2 do
     local token, before, seen, is_held = ARGV[item], size, nil, nil -- before: the size so far, less the cancelled messages
+    local fence = State.fence(token)
     for _ = 1, tonumber(ARGV[item + 1]) do
       n = n + 1
       local id, text = ARGV[first + n], lines[n]
       if text ~= seen then -- most messages have the same state
-        seen, is_held = text, State.holds(token, text)
+        seen, is_held = text, text and text:find(fence, 1, true)
       end
       if done and done[id] then
         verdicts[n] = SETTLED_BEFORE

@@ -10,6 +10,8 @@ local STATE = '^(%a+)/?(%a*) ([+-])(%S*) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d
 local MORE = ' [%w_]+=%S*'
 -- Matches the line of a message whose lease has lapsed before; captures how often it was charged.
 State.LAPSED_BEFORE = '^%a+/?%a* [+-]%S* %d+ %d+ (%d+) %d+ [1-9]'
+-- The line, up to the birth, of a message that was sent for its result without a delay, and was not delivered yet.
+State.ASKED = 'live - 0 0 0 0 0 0 0 0 result='
 local LATER = 2 ^ 42 -- milliseconds: no score has room for a later time (Order), so another program wrote that
 
 -- The state of a message that nothing has happened to.
@@ -62,9 +64,14 @@ function State.expiry_of(head, state)
   return tonumber(state.more:match(' expires=(%d+)') or nil)
 end
 
--- The fence (I2): only the token that holds a message may settle it.
+-- The fence (I2), a part of the state: only the token that holds a message may settle it.
+function State.fence(token)
+  return ' +' .. token .. ' '
+end
+
+-- Whether the token holds a message with this state.
 function State.holds(token, text)
-  return text and text:find(' +' .. token .. ' ', 1, true) ~= nil
+  return text and text:find(State.fence(token), 1, true) ~= nil
 end
 
 -- The fields of a state, `more`, with another value of one of them; nil: without that field.

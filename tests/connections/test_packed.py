@@ -25,5 +25,5 @@ def test_ids_of_one_length_are_packed_as_others_are(fields: list[Any]) -> None:
 def test_the_keys_of_a_script_are_packed_once_as_they_are_each_time(items: tuple[Any, ...]) -> None:
     keys, others, verbs = QueueKeys("rq", "a"), QueueKeys("rq", "b"), Joined()
     for of in (keys, others, keys):
-        command = Call("ack", of, {"with_results": 0}, items, list).command(verbs)
+        command = Call("ack", of, {"given": 0}, items, list).command(verbs)
         assert packed(command) == packed(command) == hiredis.pack_command(command)

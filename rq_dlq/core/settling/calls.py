@@ -30,8 +30,11 @@ def ack(
     Args:
         results: requested results by id (`results.packed`).
     """
-    given: Sequence[Argument] = [cell for pair in results.items() for cell in pair] if results else ()
-    return _settle("ack", keys, {"with_results": len(results)}, held, done="acked", before=given)
+    given: Sequence[Argument] = ()
+    if results:
+        held = [*held]
+        given = [results.get(message_id, b"") for message_id, _ in held]
+    return _settle("ack", keys, {"given": len(given)}, held, done="acked", before=given)
 
 
 def nack(

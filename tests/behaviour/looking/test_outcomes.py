@@ -275,6 +275,27 @@ async def test_every_way_to_ack(end: str, broker: Any, clock: Clock) -> None:
     assert got == [fields] * 3
 
 
+@each_row_afresh("said", [{}, {"results": "1h"}])
+async def test_acked_together(said: dict[str, str], broker: Any, clock: Clock) -> None:
+    """Each has its own age, birth and attempts, although all but these are alike; also a long one."""
+    queue = broker.queue("a", redelivery=after("0s"), outcomes=1_000, **said)
+    sent = [await queue.send(n) for n in range(3)]
+    first, *_ = await queue.claim(2)
+    await first.nack(FAILED)
+    clock.advance("1s")
+    sent += [await queue.send("x" * body) for body in (1, 5_000, 1)]
+    clock.advance("1s")
+    await queue.maintain()
+    held = await queue.claim(6)
+    await queue.ack(held)
+    acked = {outcome.id: outcome for outcome in await queue.outcomes() if outcome.event == "acked"}
+    assert {one.id: one.attempt for one in held} == {name: one.attempt for name, one in acked.items()}
+    assert {str(one): one.birth for one in sent if one in acked} == {
+        name: one.birth for name, one in acked.items()
+    }
+    assert {one.age for one in acked.values()} == {1.0, 2.0}
+
+
 async def test_a_repeated_call_tells_nothing_twice(broker: Any) -> None:
     queue = await failing(broker)
     delivery = await one(queue)

@@ -172,6 +172,23 @@ async def test_many_large_ones_go_in_chunks(broker: Any) -> None:
     assert {await of(one) for one in sent} == {LARGE[:-2]}
 
 
+async def test_each_of_a_call_keeps_its_own(broker: Any, clock: Clock) -> None:
+    """Whoever is in front of it: lost, not asked for, with more in its state, or with another one."""
+    queue = broker.queue("a", redelivery=after("1s"))
+    sent = await queue.send_many(Message(n, result=n != 3) for n in range(6))
+    await queue.nack(await queue.claim(2), ValueError("no"))
+    clock.advance("1s")
+    await queue.maintain()
+    deliveries = await queue.claim(6)
+    for delivery in deliveries:
+        getattr(delivery, "inner", delivery)._returned = f"result {delivery.body}"
+    await deliveries[2].progress(0.5)
+    await queue.release(deliveries[:1])
+    told = await queue.ack(deliveries)
+    assert [settled.outcome for settled in told[1:]] == ["acked"] * 5
+    assert [await of(sent[n]) for n in (0, 1, 4, 5)] == [f"result {n}" for n in (0, 1, 4, 5)]
+
+
 async def test_who_died_has_an_error_until_a_redrive(broker: Any) -> None:
     queue = broker.queue("a", redelivery=RedeliveryPolicy(max_redeliveries=0))
     sent = await queue.send("x", result=True)

@@ -54,10 +54,10 @@ FAULTS = {
         "-- last",
     ),
     "an item that is there twice counts twice": Fault(
-        "I1: the totals", 2, "sessions", "session", "held and not share.results[id] then", "held then"
+        "I1: the totals", 2, "sessions", "session", "held and not share.taken[id] then", "held then"
     ),
     "a session counts an item twice": Fault(
-        "I1: the totals", 2, "commits", "session", "held and not share.results[id] then", "held then"
+        "I1: the totals", 2, "commits", "session", "held and not share.taken[id] then", "held then"
     ),
     "what is dropped is not counted": Fault(
         "I1: the totals",
@@ -68,7 +68,7 @@ FAULTS = {
         "Places.drop(q, { id })",
     ),
     "anyone settles what is held": Fault(
-        "I1: t0 holds", 2, "deliveries", "state", "find(' +' .. token .. ' ', 1, true)", "find(' +', 1, true)"
+        "I1: t0 holds", 2, "deliveries", "state", "return ' +' .. token .. ' '", "return ' +'"
     ),
     "a claim that is repeated gives others": Fault(
         "I1: t[09] holds", 1, "deliveries", "claim", "return holding\n", "return false\n"
