@@ -180,23 +180,25 @@ local function divided(q, of, ARGV, first)
   return fresh, numbers, known, reply
 end
 
--- Sends the new messages of a call; those of them that Send.add finds known are added to the reply. Returns a refusal.
+-- Sends the new messages of a call; those of them that Send.add finds known are added to the reply. Returns the words for
+-- these, by their ids; or nil and a refusal.
 local function send_new(q, of, fresh, numbers, reply, delay, ttl, opening)
   local sent, refusal = Send.add(q, fresh, 1, #fresh, delay, ttl, opening, true, Length.over)
   if not sent then
-    return refusal
+    return nil, refusal
   end
-  local is_known = {}
+  local acked = {}
   for at = 2, #sent, 2 do
-    is_known[sent[at]] = true
+    acked[fresh[2 * sent[at] - 1]] = sent[at + 1]
     reply[#reply + 1], reply[#reply + 2] = numbers[sent[at]], sent[at + 1]
   end
   for n = 1, of.known_for > 0 and #numbers or 0 do
-    if not is_known[n] then
+    if not acked[fresh[2 * n - 1]] then
       mark(q, of, fresh[2 * n - 1])
     end
   end
   reply[1] = sent[1]
+  return acked
 end
 
 -- The terms of messages with this delay and ttl (Send.add): whether the queue keeps the results of all; the delay from
@@ -230,12 +232,16 @@ function Verbs.resend(q, ARGV)
     mode = mode, delay = wait, max_delay = max_delay, known_for = known_for, expires = expires, all_asked = all_asked,
   }
   local fresh, numbers, known, reply = divided(q, of, ARGV, 8)
-  local refusal = fresh[1] and send_new(q, of, fresh, numbers, reply, delay, ttl, opening)
+  local acked, refusal = {}, nil
+  if fresh[1] then
+    acked, refusal = send_new(q, of, fresh, numbers, reply, delay, ttl, opening)
+  end
   if refusal then
     return refusal
   end
   for _, n in ipairs(known) do
-    reply[#reply + 1], reply[#reply + 2] = n, answer(q, of, ARGV[6 + 2 * n], ARGV[7 + 2 * n])
+    local id, payload = ARGV[6 + 2 * n], ARGV[7 + 2 * n]
+    reply[#reply + 1], reply[#reply + 2] = n, acked[id] or answer(q, of, id, payload)
   end
   if known[1] then
     Queue.wake(q)

@@ -40,6 +40,7 @@ class OperatedModel(Model):
                 new[place] = item
             seen.add(item[0])
         places = [*new]
+        first = {message_id: place for place, (message_id, _) in new.items()}
         known = self.send(new.values(), delay=delay, ttl=ttl)
         answers: dict[int, tuple[str, str | None]] = {places[n]: (where, None) for n, where in known.items()}
         for n, place in enumerate(places):
@@ -47,7 +48,9 @@ class OperatedModel(Model):
                 self.messages[new[place][0]].body = body
         expires = self.now + ttl if (ttl := self.settings.allowed(ttl)) else None
         for place, (message_id, priority) in enumerate(items):
-            if place not in new:
+            if place not in new and message_id not in self.messages:  # acked, and named twice
+                answers[place] = answers[first[message_id]]
+            elif place not in new:
                 message = self.messages[message_id]
                 where = message.place
                 did = self.known(message, mode, priority, body, delay, expires, most)

@@ -205,3 +205,21 @@ async def test_the_memory_shrinks_and_goes(broker: Any, clock: Clock, raw: Any) 
         sizes.append(raw.zcard(KEY))
     assert sizes == [max(100 - n, n + 1) for n in range(99)]
     assert min(raw.zrange(KEY, 0, -1, withscores=True), key=lambda row: row[1])[1] == clock.now
+
+
+@pytest.mark.parametrize("keeps", [{"dedup_window": "1h"}, {"results": "1h"}], ids=["ids", "results"])
+@pytest.mark.parametrize("on_duplicate", ["drop", "replace", "debounce", "redrive", "again"])
+async def test_each_item_of_a_call_is_told_that_its_id_was_acked(
+    on_duplicate: str, keeps: dict[str, Any], broker: Any
+) -> None:
+    """Also if a call names the id twice, and says what happens to known ids."""
+    queue = broker.queue("a", **keeps)
+    await queue.send(1, id="a")
+    await queue.ack(await queue.claim())
+    delay = "1s" if on_duplicate == "debounce" else None
+    messages = [rq_dlq.Message(n, id=name) for n, name in enumerate(["a", "b", "a", "a"])]
+    sent = await queue.send_many(messages, on_duplicate=on_duplicate, delay=delay)
+    assert [(one.new, one.known) for one in sent] == [
+        (False, "acked"), (True, None), (False, "acked"), (False, "acked")
+    ]  # fmt: skip
+    assert len({one._birth for one in sent if one.known}) == 1
