@@ -8,7 +8,7 @@ connection is lost during its sleep waits for a random part of the remaining tim
 do not return at once.
 
 - *The claim after a wait is sent with the wait.* Redis carries it out as soon as the BLPOP ends, so a message
-  is with its client after one reply in place of two: at the median of an idle queue a quarter sooner. It is
+  is with its client after one reply in place of two: at the median of an idle queue a fifth sooner. It is
   of a client that may be gone. If its connection was closed, Redis drops the claim with it. If its process is
   stopped, or its network cut, it may be given what comes within the rest of its wait, a second at most; as
   after any other claim, this returns when the lease ends. A reply that is lost is asked for again, under the
