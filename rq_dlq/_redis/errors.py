@@ -25,7 +25,8 @@ _PASSES = {
     "NOREPLICAS": "too few replicas are online for changes: start them, or lower min-replicas-to-write",
     "BUSY": "a script or a function keeps it busy: `redis-cli SCRIPT KILL`, or `FUNCTION KILL`, ends one "
     "that has changed nothing",
-    "CLUSTERDOWN": "a slot of the cluster has no node: see `redis-cli --cluster check`",
+    "CLUSTERDOWN": "a slot of the cluster has no node, or too few of its masters reach each other: see "
+    "`redis-cli --cluster check`",
     "TRYAGAIN": "a slot of the cluster is moving to another node: wait until it has moved",
     "ASK": "a slot of the cluster is moving to another node: wait until it has moved",
     "MOVED": "a slot of the cluster is on another node: try again",

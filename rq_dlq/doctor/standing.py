@@ -96,6 +96,8 @@ def cluster(facts: ServerFacts) -> Check:
     if state == "ok" and covered == SLOTS:
         return Check("cluster", "ok", found)
     advice = "queues in the other slots do not work: start their nodes, or run `redis-cli --cluster fix`"
+    if covered == SLOTS:
+        advice = "no queue works: too few masters reach each other, so start them, or mend their network"
     return Check("cluster", "fail", found, advice)
 
 

@@ -24,6 +24,7 @@ SAID: list[tuple[str, type[Exception], str]] = [
     ("NOREPLICAS Not enough good replicas to write.", Passing, "min-replicas-to-write"),
     ("BUSY Redis is busy running a script.", Passing, "SCRIPT KILL"),
     ("CLUSTERDOWN Hash slot not served", Passing, "--cluster check"),
+    ("CLUSTERDOWN The cluster is down", Passing, "too few of its masters reach each other"),
     ("TRYAGAIN Multiple keys request during rehashing of slot", Passing, "is moving"),
     ("MOVED 15495 127.0.0.1:7001", Passing, "127.0.0.1:7001"),
     ("ASK 15495 127.0.0.1:7001", Passing, "127.0.0.1:7001"),
