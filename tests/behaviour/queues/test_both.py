@@ -183,11 +183,12 @@ def test_who_leaves_with_a_letter_passes_the_alarm_on(sync_broker: rq_dlq.Broker
     orders.send("x")
     dlq.send("later", delay="0.9s")
     steps = claim.claim(dlq._core, dlq._deliveries, wait=60_000)
-    up_to(steps, sync_broker, waits)
+    wait: Any = up_to(steps, sync_broker, waits)
     assert raw.exists("rq:{DLQ}:alarm")
     orders.poison(orders.claim())
     dlq._core.seen.looked = None  # a second is over
-    assert claimed(steps, sync_broker, 1.0) == ["x"]
+    reply = sync_broker._connected()._perform(wait.then)
+    assert claimed(steps, sync_broker, (1.0, reply)) == ["x"]
     assert not raw.exists("rq:{DLQ}:alarm")
 
 
