@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import urllib.request
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,29 +58,42 @@ class Redis:
         return sum(int(group["pending"]) + int(group["lag"] or 0) for group in reply)
 
 
-class Nats:
+class Other(ABC):
+    """A server of another kind, which the adapter empties."""
+
+    version: dict[str, str]
+
+    @abstractmethod
+    def told(self) -> dict[str, str]:
+        """What it says of its version; OSError: it is not up."""
+
+    def answers(self) -> bool:
+        """Whether it is up."""
+        try:
+            self.version = self.told()
+        except OSError:
+            return False
+        return True
+
+    def flush(self) -> None:  # noqa: B027 - nothing is left to do
+        """The adapter removes everything when it prepares."""
+
+
+class Nats(Other):
     """A nats-server with JetStream in memory."""
 
     def __init__(self, port: int, monitor: int) -> None:
         self.url = f"nats://127.0.0.1:{port}"
         self._monitor = f"http://127.0.0.1:{monitor}"
-        self.version: dict[str, str] = {}
 
     def ask(self, path: str) -> Any:
         """What its monitoring says."""
         with urllib.request.urlopen(f"{self._monitor}/{path}", timeout=5) as answer:  # noqa: S310
             return json.load(answer)
 
-    def answers(self) -> bool:
-        """Whether it is up."""
-        try:
-            self.version = {"nats-server": str(self.ask("varz")["version"])}
-        except OSError:
-            return False
-        return True
-
-    def flush(self) -> None:
-        """The adapter creates its stream anew."""
+    def told(self) -> dict[str, str]:
+        """What its monitoring says."""
+        return {"nats-server": str(self.ask("varz")["version"])}
 
     def left(self, commands: Sequence[Sequence[str]]) -> int:
         """The messages of its streams: with work queues, those that nobody has acked."""
@@ -87,13 +101,12 @@ class Nats:
         return int(self.ask("jsz")["messages"])
 
 
-class Beanstalkd:
+class Beanstalkd(Other):
     """A beanstalkd with nothing on disk."""
 
     def __init__(self, port: int) -> None:
         self.url = f"beanstalk://127.0.0.1:{port}"
         self._port = port
-        self.version: dict[str, str] = {}
 
     def ask(self, command: str) -> dict[str, str]:
         """What it says to a command for statistics: names and values."""
@@ -104,16 +117,9 @@ class Beanstalkd:
                 lines = reply.read(int(size)).decode().splitlines() if said == "OK" else []
         return dict(line.split(": ", 1) for line in lines if ": " in line)
 
-    def answers(self) -> bool:
-        """Whether it is up."""
-        try:
-            self.version = {"beanstalkd": self.ask("stats")["version"].strip('"')}
-        except OSError:
-            return False
-        return True
-
-    def flush(self) -> None:
-        """The adapter empties its tube."""
+    def told(self) -> dict[str, str]:
+        """What its statistics say."""
+        return {"beanstalkd": self.ask("stats")["version"].strip('"')}
 
     def left(self, commands: Sequence[Sequence[str]]) -> int:
         """The jobs of all tubes that nobody has deleted."""
