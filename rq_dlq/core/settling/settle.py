@@ -46,10 +46,9 @@ def ack(
     queue: QueueState[Any], held: Sequence[Held], results: Mapping[str, bytes] = NO_RESULTS
 ) -> Steps[list[Settlement]]:
     """Ack: the messages are done; `results` as for `calls.ack`."""
-    if not results:  # nearly always
-        settlements = yield from _settle(queue, held, settling_calls.ack, CHUNK)
-    else:
-        settlements = yield from _ack_with_results(queue, held, results)
+    call = partial(settling_calls.ack, results=results) if results else settling_calls.ack
+    is_small = not results or sum(map(len, results.values())) <= CHUNK_BYTES
+    settlements = yield from _settle(queue, held, call, CHUNK if is_small else CHUNK_BYTES // MOST)
     if type(settlements) is Alike:  # nearly always
         return settlements
     told = [one for one in settlements if one.closed or one.gathered]
@@ -57,16 +56,6 @@ def ack(
         yield from log_ended(queue, told)
     yield from _carry(queue, told)
     return settlements
-
-
-def _ack_with_results(
-    queue: QueueState[Any], held: Sequence[Held], results: Mapping[str, bytes]
-) -> Steps[list[Settlement]]:
-    def call(keys: QueueKeys, chunk: Sequence[Held]) -> Call[list[Settlement]]:
-        return settling_calls.ack(keys, chunk, {id_: results[id_] for id_, _ in chunk if id_ in results})
-
-    is_small = sum(map(len, results.values())) <= CHUNK_BYTES
-    return _settle(queue, held, call, CHUNK if is_small else CHUNK_BYTES // MOST)
 
 
 def nack(
