@@ -29,9 +29,9 @@ POSTGRES = "postgres"
 """The alias of the other database."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def _shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The project of the example, with an empty SQLite of its own."""
+    """The project of the example, with an empty SQLite of its own; of every test, whichever is the first."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SHOP_DATABASE", str(tmp_path_factory.mktemp("shop") / "shop.sqlite3"))
         patch.setenv("DJANGO_SETTINGS_MODULE", "shop.settings")

@@ -20,7 +20,7 @@ RIGHTS = {"nobody": (), "reader": ("view_queues",), "operator": ("view_queues", 
 
 
 @pytest.fixture(scope="module")
-def _users(_shop: None) -> None:
+def _users() -> None:
     from django.contrib.auth.models import Permission, User  # noqa: PLC0415 - there are no models before
 
     for name, rights in RIGHTS.items():

@@ -18,7 +18,7 @@ from tests.django.conftest import SHOP
 
 
 @pytest.fixture
-def url(empty_socket: str, _shop: None) -> str:
+def url(empty_socket: str) -> str:
     return f"unix://{empty_socket}"
 
 

@@ -14,7 +14,7 @@ from rq_dlq.testing import TestBroker
 
 
 @pytest.fixture
-def _unmade(_shop: None) -> Iterator[None]:
+def _unmade() -> Iterator[None]:
     """A project whose broker is not made yet."""
     app = apps.get_app_config("rq_dlq")
     app.__dict__.pop("broker", None)

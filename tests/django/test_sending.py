@@ -177,7 +177,6 @@ def test_a_handler_sends_after_its_own_commit(project: ProjectBroker) -> None:
     assert (seen, bodies(second)) == ([[]], [1])
 
 
-@pytest.mark.usefixtures("_shop")
 def test_a_failure_after_the_commit_is_logged_counted_and_seen_by_the_doctor(
     empty_socket: str, caplog: pytest.LogCaptureFixture
 ) -> None:

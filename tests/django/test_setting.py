@@ -15,7 +15,6 @@ from rq_dlq import ConfigurationError
 from rq_dlq.django.setting import of_broker
 from tests.tables import each_row
 
-pytestmark = pytest.mark.usefixtures("_shop")
 WRONG = {
     "another case": ({"URL": "redis://x"}, "RQ_DLQ has no 'URL': did you mean 'url'?"),
     "a slip": ({"namespaces": "x"}, "RQ_DLQ has no 'namespaces': did you mean 'namespace'?"),

@@ -95,8 +95,24 @@ class Cluster:
         return next(master for _, _, master in self.slots() if master is not node)
 
     def wait_well(self, seconds: float = 20) -> None:
-        """Wait until all that run say that it is well."""
-        wait_until(lambda: all(well(node) for node in self.nodes if node.process), seconds)
+        """Wait until all that run say that it is well, and say the same of it."""
+        wait_until(lambda: all(well(node) for node in self.running) and self.agrees(), seconds)
+
+    @property
+    def running(self) -> list[Server]:
+        """The nodes that were not killed."""
+        return [node for node in self.nodes if node.process]
+
+    def agrees(self) -> bool:
+        """Whether all that run see the same masters, each with the same slots by an epoch of its own.
+
+        A node tells its epoch half a second later. Slots that move before are claimed by two nodes at one
+        epoch, or by an outdated one, and each node may then name another owner for good.
+        """
+        with suppress(redis.RedisError):  # one ends, or begins
+            view, *others = {frozenset(masters_as_seen(node)) for node in self.running}
+            return not others and len({epoch for _, epoch, _ in view}) == len(view)
+        return False
 
     def owner(self, key: str) -> Server:
         """The node that has a key's slot, as those that run see it."""
@@ -151,7 +167,7 @@ class Migration:
     """A slot on its way from one node to another, as `redis-cli --cluster reshard` takes it."""
 
     def __init__(self, cluster: Cluster, slot: int, target: Server) -> None:
-        self.slot, self.target = slot, target
+        self.slot, self.target, self._cluster = slot, target, cluster
         self._masters = list({node.port: node for _, _, node in cluster.slots()}.values())
         self.source = cluster.owner_of(slot)
 
@@ -167,11 +183,12 @@ class Migration:
             said(self.source, "MIGRATE", *address, "KEYS", *keys)
 
     def end(self) -> None:
-        """The slot is the target's."""
+        """The slot is the target's, and all know it."""
         owner = said(self.target, "CLUSTER", "MYID")
         first = (self.target, self.source)
         for node in (*first, *(node for node in self._masters if node not in first)):
             said(node, *SETSLOT, self.slot, "NODE", owner)
+        wait_until(self._cluster.agrees)
 
     def run(self) -> None:
         """All of it."""
@@ -273,6 +290,14 @@ def said(node: Server, *command: str | int | bytes) -> Any:
 def acquaintances(node: Server) -> int:
     """How many nodes of the cluster, itself among them, a node has shaken hands with."""
     return sum(b"handshake" not in line for line in said(node, "CLUSTER", "NODES").splitlines())
+
+
+def masters_as_seen(node: Server) -> Iterator[tuple[bytes, bytes, tuple[bytes, ...]]]:
+    """The masters that a node knows: id, epoch, slots without those on their way."""
+    for line in said(node, "CLUSTER", "NODES").splitlines():
+        name, _, flags, _, _, _, epoch, _, *slots = line.split()
+        if b"master" in flags and b"handshake" not in flags:
+            yield name, epoch, tuple(slot for slot in slots if not slot.startswith(b"["))
 
 
 def well(node: Server) -> bool:
