@@ -27,8 +27,8 @@ from redis import crc, exceptions
 from rq_dlq._redis.errors import TRANSIENT, Passing, at_node, refusal
 from rq_dlq._redis.failures import Failures, silence
 from rq_dlq._redis.rights import RUNS
-from rq_dlq.core.steps.call import Call, Command
-from rq_dlq.core.steps.step import Pipeline
+from rq_dlq.core.steps.call import Command
+from rq_dlq.core.steps.step import Pipeline, calls_of
 from rq_dlq.errors import BrokerRefused
 
 if TYPE_CHECKING:
@@ -278,9 +278,9 @@ def _units(commands: Commands) -> list[Unit]:
 
 
 def shares(cluster: Cluster, step: Step, verbs: Verbs) -> dict[Node, Pipeline]:
-    """The calls of a step by node; empty for a step without scripts."""
+    """The calls of a step by node; empty for a plain command."""
     calls: dict[Node, list[Any]] = {}
-    for call in step.calls if isinstance(step, Pipeline) else [step] if isinstance(step, Call) else []:
+    for call in () if isinstance(step, Command) else calls_of(step):
         key = key_of(call.command(verbs))
         calls.setdefault(cluster.node_of(None if key is None else slot_of(key)), []).append(call)
     return {node: Pipeline(part) for node, part in calls.items()}

@@ -16,7 +16,7 @@ from rq_dlq._redis.loading import Functions
 from rq_dlq._redis.rights import WITHOUT_KEY, denied, missing
 from rq_dlq._scripts.verb import run_by
 from rq_dlq.core.steps.call import Call, Command
-from rq_dlq.core.steps.step import Pipeline
+from rq_dlq.core.steps.step import calls_of
 
 if TYPE_CHECKING:
     from rq_dlq._redis.exchange import Commands, Exchange
@@ -52,13 +52,12 @@ class Rights:
     def unproven(self, step: Step) -> list[Call[Any] | Command[Any]]:
         """The commands that Redis may refuse after an earlier one of the same step succeeded.
 
-        A single plain command is not included: it is either done or refused.
+        A plain command is not included: it is either done or refused.
         """
-        if isinstance(step, Call):
-            return [] if step.verb in self.proven else [step]
-        if not isinstance(step, Pipeline) or not any(map(_writes, step.calls)):
+        calls = calls_of(step)
+        if isinstance(step, Command) or not any(map(_writes, calls)):
             return []
-        return [call for call in step.calls if not self._allows(call)]
+        return [call for call in calls if not self._allows(call)]
 
     def _allows(self, call: Call[Any] | Command[Any]) -> bool:
         return call.verb in self.proven if isinstance(call, Call) else call.parts[0] in self._granted

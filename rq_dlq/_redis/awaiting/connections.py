@@ -194,7 +194,7 @@ class AsyncConnections:
         if isinstance(step, Pipeline) and all(call.verb in self._proven for call in step.calls):
             talk = exchange(step.calls, self.verbs, repeated=repeated)
         else:
-            await self._link.prove((step.then or step) if isinstance(step, Wait) else step, self.verbs)
+            await self._link.prove(step, self.verbs)
             talk = perform(step, self.verbs, repeated=repeated, timeout=self._timeout)
         commands = next(talk)
         while True:

@@ -18,9 +18,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rq_dlq._scripts.verb import PAIRS
-from rq_dlq.core.steps.call import Call, Command, repetition, whole
+from rq_dlq.core.steps.call import Call, repetition, whole
 from rq_dlq.core.steps.driving import as_it_is, drive
-from rq_dlq.core.steps.step import Pipeline, Step, Steps, Wait
+from rq_dlq.core.steps.step import Pipeline, Step, Steps, Wait, calls_of
 from rq_dlq.errors import BrokerRefused
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 BOTH = {pair: both for both, pair in PAIRS.items()}
-Calls = Sequence[Call[Any] | Command[Any]]
 Reader = Callable[[Any], Any]
 
 
@@ -52,7 +51,7 @@ def riding(rider: Steps[object], steps: Steps[R]) -> Steps[R]:
         return (yield from _alone(steps, second))
     both = both_of(first, second)
     try:
-        replies = yield both or Pipeline([*_calls(first), *_calls(second)])
+        replies = yield both or Pipeline([*calls_of(first), *calls_of(second)])
     except BrokerRefused:
         try:
             yield from _alone(rider, _repeated(first))
@@ -116,10 +115,6 @@ def both_of(first: Step, second: Step) -> Call[tuple[Any, Any]] | None:
 
     args = {**second.args, **first.args}
     return Call(both, first.keys, args, first.items, read, (), read_repetition)
-
-
-def _calls(step: Call[Any] | Command[Any] | Pipeline) -> Calls:
-    return step.calls if isinstance(step, Pipeline) else (step,)
 
 
 def _apart(first: Step, second: Step, replies: Sequence[Any]) -> tuple[Any, Any]:

@@ -79,6 +79,15 @@ Step: TypeAlias = Call[Any] | Command[Any] | Pipeline | Wait
 Steps: TypeAlias = Generator[Step, Any, R]
 
 
+def calls_of(step: Step) -> Sequence[Call[Any] | Command[Any]]:
+    """The calls of a step, in order."""
+    if isinstance(step, Pipeline):
+        return step.calls
+    if isinstance(step, Wait):
+        return () if step.then is None else (step.then,)
+    return (step,)
+
+
 def chunks(items: Sequence[R], size: int = CHUNK) -> Iterator[Sequence[R]]:
     """The items, `size` at a time."""
     return (items[start : start + size] for start in range(0, len(items), size))
