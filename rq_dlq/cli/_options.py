@@ -18,7 +18,7 @@ from rq_dlq.errors import InvalidDuration
 from rq_dlq.filters._facts import is_field
 from rq_dlq.values.durations import milliseconds
 from rq_dlq.values.masks import USUAL
-from rq_dlq.values.readable import many
+from rq_dlq.values.readable import many, utc
 
 if TYPE_CHECKING:
     from rq_dlq.client.dependency import Dependency
@@ -159,6 +159,13 @@ def end(ctx: click.Context, param: click.Parameter, text: str | None) -> datetim
     except ValueError:
         return text  # a duration
     return found.astimezone() if found is not None and found.tzinfo is None else found
+
+
+def until_then(until: datetime | str | None) -> str:
+    """What `end` has read, as it follows "is paused": " until …" or " for 2h"; None: empty."""
+    if until is None:
+        return ""
+    return f" until {utc(until)}" if isinstance(until, datetime) else f" for {until}"
 
 
 def time(ctx: click.Context, param: click.Parameter, text: str | None) -> datetime | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -11,7 +10,15 @@ from click.core import ParameterSource
 from rq_dlq.cli import _completion, _show
 from rq_dlq.cli._context import CliGroup, CommandFailed, Context, pass_context
 from rq_dlq.cli._letters import all_found, bulk, check, group_of, letters_of, these
-from rq_dlq.cli._options import by_option, carry_out, confirm, queue_argument, where_option
+from rq_dlq.cli._options import (
+    by_option,
+    carry_out,
+    confirm,
+    end,
+    queue_argument,
+    until_then,
+    where_option,
+)
 from rq_dlq.cli._show import Column
 from rq_dlq.cli.exports import export, import_, reason_option, tail
 from rq_dlq.cli.redrives import jobs, redrive
@@ -19,6 +26,9 @@ from rq_dlq.core.choosing.choice import is_group
 from rq_dlq.values.changed import Changed
 from rq_dlq.values.readable import many
 from rq_dlq.values.visible import visible_entry
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 LETTERS = (
     Column("id", "bold"), Column("died_at"), Column("attempt", title="tries"),
@@ -146,21 +156,22 @@ def purge(context: Context, /, name: str, *, older_than: str | None, by: str | N
 @group_argument
 @click.option(
     "--until",
-    metavar="SPAN|TIME",
-    help='Such as "4h", or 2026-11-30T08:00Z; by default until its next death.',
+    metavar="TIME",
+    callback=end,
+    help='When the mute ends: "4h", or 2027-01-31T08:00Z; by default at its next death.',
 )
 @by_option
 @pass_context
-def mute(context: Context, name: str, group: str, *, until: str | None, by: str | None) -> None:
+def mute(context: Context, name: str, group: str, *, until: datetime | str | None, by: str | None) -> None:
     """Mute a group: `top`, the page and alerts do not report it as a problem.
 
     Its dead letters stay. Without --until the mute ends when another message of the group dies.
     """
     letters = letters_of(context, name)
     group_of(letters, group, name)
-    letters.mute(group=group, until=_time_of(until), by=by)
-    ends = f"until {until}" if until else "until its next death"
-    context.output.say(f"group {group} of {name} is muted {ends}: `rq-dlq dlq unmute {name} {group}` ends it")
+    letters.mute(group=group, until=until, by=by)
+    ends = until_then(until) or " until its next death"
+    context.output.say(f"group {group} of {name} is muted{ends}: `rq-dlq dlq unmute {name} {group}` ends it")
 
 
 @dlq.command("unmute")
@@ -172,15 +183,6 @@ def unmute(context: Context, name: str, group: str, by: str | None) -> None:
     """Report a group as a problem again."""
     state = "is no longer muted" if letters_of(context, name).unmute(group=group, by=by) else "was not muted"
     context.output.say(f"group {group} of {name} {state}")
-
-
-def _time_of(until: str | None) -> datetime | str | None:
-    """A time, or a duration unchanged."""
-    try:
-        return datetime.fromisoformat(until) if until and "T" in until else until
-    except ValueError:
-        message = f"--until {until!r}: pass a time from now, such as 4h, or 2026-11-30T08:00Z"
-        raise click.UsageError(message) from None
 
 
 for command in (redrive, jobs, tail, export, import_):

@@ -22,6 +22,7 @@ from rq_dlq.cli._options import (
     key_option,
     part_of,
     queue_argument,
+    until_then,
     where_option,
     yes_option,
 )
@@ -160,7 +161,8 @@ def pause(
     """
     what, options, paused = part_of(used(context, name), key_text, dependency)
     state = "is paused" if paused.pause(until=until, by=by) else "was already paused"
-    context.output.say(f"{what} {state}: `rq-dlq queue resume {name}{options}` resumes it")
+    ends, sooner = until_then(until), " sooner" if until else ""
+    context.output.say(f"{what} {state}{ends}: `rq-dlq queue resume {name}{options}` resumes it{sooner}")
 
 
 @queue.command("resume")

@@ -263,7 +263,7 @@ def test_a_group_is_muted_until_it_dies_again(shell: Shell, broker: rq_dlq.Broke
     assert [row["trend"] for row in shell.json("dlq", "groups", "orders")] == ["muted"]
     dead(3)
     assert [row["trend"] for row in shell.json("dlq", "groups", "orders")] == ["new, growing"]
-    assert "is muted until 4h" in shell("dlq", "mute", "orders", group.fingerprint, "--until", "4h").stderr
+    assert "is muted for 4h: `" in shell("dlq", "mute", "orders", group.fingerprint, "--until", "4h").stderr
     assert "is no longer muted" in shell("dlq", "unmute", "orders", group.fingerprint).stderr
     assert "was not muted" in shell("dlq", "unmute", "orders", group.fingerprint).stderr
     shell("dlq", "mute", "orders", group.fingerprint, "--until", "2000-01-01T00:00Z", code=2)

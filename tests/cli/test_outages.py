@@ -32,7 +32,8 @@ def test_a_dependency_is_paused_and_listed(shell: Shell, broker: rq_dlq.Broker) 
 
 def test_a_key_and_a_queue_are_paused_until_a_time(shell: Shell, broker: rq_dlq.Broker) -> None:
     shell("send", "orders", "--key", "tenant-a", typed="one\n")
-    assert "key tenant-a of orders is paused" in shell("queue", "pause", "orders", "--key", "tenant-a").stderr
+    said = shell("queue", "pause", "orders", "--key", "tenant-a", "--until", "2h").stderr
+    assert "key tenant-a of orders is paused for 2h: `rq-dlq queue resume orders --key tenant-a`" in said
     assert broker.queue("orders").claim() == []
     assert "is resumed" in shell("queue", "resume", "orders", "--key", "tenant-a").stderr
     past = shell("queue", "pause", "orders", "--until", "2001-01-31T08:00+01:00", code=2)

@@ -110,7 +110,11 @@ def test_pause_and_resume(shell: Shell, broker: rq_dlq.Broker) -> None:
     (heading, line) = (line.split() for line in shell("queue", "ls").stdout.splitlines())
     assert line[:3] == ["orders", "yes", "1"]
     assert "until" not in heading, "no pause ends by itself"
-    shell("queue", "pause", "orders", "--until", "2099-01-31T08:00Z")
+    said = shell("queue", "pause", "orders", "--until", "2099-01-31T08:00Z").stderr
+    assert (
+        "orders is paused until 2099-01-31 08:00:00 UTC: `rq-dlq queue resume orders` resumes it sooner"
+        in said
+    )
     assert shell.json("queue", "show", "orders")["until"].startswith("2099-01-31T08:00:00")
     (heading, line) = (line.split() for line in shell("queue", "ls").stdout.splitlines())
     assert (heading[:3], line[:4]) == (["name", "paused", "until"], ["orders", "yes", "01-31", "08:00:00Z"])
