@@ -21,6 +21,8 @@ import rq_dlq as library
 import rq_dlq.asyncio
 from rq_dlq import BrokerUnavailable, ConfigurationError, InvalidInput, LeaseLost, RedeliveryPolicy
 from rq_dlq._redis import AsyncConnections
+from rq_dlq.core.claiming.claim import claim
+from rq_dlq.core.steps.step import Steps, Wait
 from rq_dlq.testing import TestBroker
 from rq_dlq.testing.redirect import redirected
 from rq_dlq.testing.server import _of_process, server_at
@@ -174,6 +176,24 @@ def test_a_lost_reply_acks_once(broker: TestBroker) -> None:
     assert delivery.ack().outcome in {"acked", "settled"}
     assert broker.faults.pending() == []
     assert mail.stats().totals["acked"] == 1
+
+
+def test_a_lost_reply_to_the_claim_after_a_wait(broker: TestBroker) -> None:
+    """The server makes it as the wait ends, in the same round trip."""
+    queue = program.queue("letters")
+    queue.open()
+
+    def first_wait() -> Steps[Any]:
+        steps = claim(queue._core, queue._deliveries, wait=10)
+        step = next(steps)
+        while not isinstance(step, Wait):
+            step = steps.send((yield step))
+        broker.faults.drop_reply("claim")
+        return (yield step)
+
+    _, claimed = program._run(first_wait())
+    assert broker.faults.pending() == []
+    assert not claimed.rows
 
 
 def test_a_call_that_never_arrives(broker: TestBroker) -> None:

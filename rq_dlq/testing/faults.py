@@ -12,13 +12,14 @@ from redis import exceptions
 from rq_dlq._redis import AsyncConnections, Connections
 from rq_dlq._scripts.verb import run_by
 from rq_dlq.core.steps.call import Call
-from rq_dlq.core.steps.step import Pipeline
+from rq_dlq.core.steps.step import calls_of
 from rq_dlq.errors import InvalidInput
 
 if TYPE_CHECKING:
     import pytest
 
     from rq_dlq._scripts import Joined
+    from rq_dlq.core.steps.step import Step
 
 
 _OF = {"send_limited": "send"}
@@ -51,7 +52,7 @@ class Faults:
     def drop_call(self, verb: str, times: int = 1) -> None:
         """Drop the next calls of this verb before they reach the server.
 
-        A call is tried three times, so three drops make it fail.
+        A call is tried three times, so three drops make it fail; a claim that is sent with a wait, four.
 
         Raises:
             InvalidInput: there is no such verb.
@@ -77,9 +78,8 @@ class Faults:
         return verb
 
     @contextmanager
-    def _around(self, step: object) -> Generator[None]:
-        steps = step.calls if isinstance(step, Pipeline) else [step]
-        ran = [one.verb for one in steps if isinstance(one, Call)]
+    def _around(self, step: Step) -> Generator[None]:
+        ran = [one.verb for one in calls_of(step) if isinstance(one, Call)]
         verbs = [_OF.get(each, each) for verb in ran for each in run_by(verb)]
         _use_up(self._calls, verbs, "the test drops this call")
         yield
