@@ -270,7 +270,7 @@ class Queue(Batches[T], Managed[T], Results[T], Scheduled[T]):
             return await self._run(steps)
         except BaseException as error:
             if cut_off.claim_is_cut_off(self._core, error):
-                await self._broker._leave(self._core, cut_off.give_back(self._core), error)
+                await self._broker._try_once(self._core, cut_off.give_back(self._core))
             raise
 
     def consume(

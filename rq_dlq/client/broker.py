@@ -419,8 +419,10 @@ class Broker(OwnBroker):
 
     def _leave(self, queue: QueueState[Any], steps: Steps[R], error: BaseException | None) -> R | None:
         """Run the steps at the end of a block; None: they failed, and the block's own error propagates."""
-        if not cut_off.is_cut_off(error):
-            return self._run(steps)
+        return self._try_once(queue, steps) if cut_off.is_cut_off(error) else self._run(steps)
+
+    def _try_once(self, queue: QueueState[Any], steps: Steps[R]) -> R | None:
+        """Run the steps before an error goes on, once and briefly; None: they failed, which is logged."""
         try:
             return (self._connected()).run_once(steps)
         except Exception as failure:  # noqa: BLE001 - whatever it is, the error goes on

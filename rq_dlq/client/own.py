@@ -103,18 +103,24 @@ class OwnQueue(Answering, HandledQueue[T]):
 
     def _consume(self, consuming: Consuming[Delivery[T]]) -> Generator[Delivery[T]]:
         cause: BaseException | None = None
+        in_step = True  # so what is raised is no error of the loop's body
         try:
             while (delivery := self._broker._run(consuming.step())) is not None:
+                in_step = False
                 yield delivery
+                in_step = True
         except BaseException as error:
             cause = error
             while isinstance(cause, GeneratorExit):  # closed, perhaps by another generator
                 cause = cause.__context__
             raise
         finally:
-            leaving = consuming.leave(cut_off=cut_off.cuts_off_claim(cause))
+            leaving = consuming.leave(cut_off=(cuts_off := cut_off.cuts_off_claim(cause)))
             try:
-                self._broker._leave(self._core, leaving, cause)
+                if in_step and cuts_off:
+                    self._broker._try_once(self._core, leaving)
+                else:
+                    self._broker._leave(self._core, leaving, cause)
             except RqDlqError as failure:
                 if not consuming.is_dropped:
                     raise

@@ -111,7 +111,12 @@ def test_ctrl_c_ends_a_blocking_loop(server: str) -> None:
 
 async def cut_off_claims(broker: Any, error: type[BaseException]) -> None:
     """The first claim from now on is cut off when the server has done it."""
-    claims = lose(await connections_of(broker), "claim", 0)
+    cut_off_claims_of(await connections_of(broker), error)
+
+
+def cut_off_claims_of(connections: Any, error: type[BaseException]) -> None:
+    """The same of what runs the steps."""
+    claims = lose(connections, "claim", 0)
 
     def cut_off() -> None:
         if claims.runs == 0:
@@ -200,3 +205,27 @@ async def test_a_claim_whose_messages_cannot_go_back_is_resumed(broker: Any, tak
         await take(queue)
     assert lost.runs == 1
     assert [one.body for one in await queue.claim(9)] == [0, 1, 2]
+
+
+async def test_an_error_that_cuts_off_a_claim_goes_on(broker: Any) -> None:
+    """Such as that of a signal handler that limits a time, though it is no cancellation."""
+    queue = broker.queue("a")
+    await queue.send(0)
+    await cut_off_claims(broker, MemoryError)
+    lost = await lose_calls(broker, "release", OUTAGE)
+    with pytest.raises(MemoryError):
+        await queue.claim()
+    assert lost.runs == 1  # one try: the time is over
+
+
+@pytest.mark.parametrize("backend", ["real"])
+def test_an_error_that_cuts_off_a_loop_goes_on(server: str) -> None:
+    """Awaiting, none but a cancellation can."""
+    with rq_dlq.Broker(f"unix://{server}") as broker:
+        queue = broker.queue("a")
+        queue.send(1)
+        cut_off_claims_of(broker._connections, MemoryError)
+        lost = lose(broker._connections, "release", OUTAGE, arrives=False)
+        with pytest.raises(MemoryError):
+            next(queue.consume())
+        assert lost.runs == 1

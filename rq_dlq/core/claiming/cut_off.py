@@ -2,7 +2,8 @@
 
 A claim that is cut off gives its messages back, which it finds by a claim of no message under the same token.
 If it finds nothing, it asks once more, since Redis may read the closed connection after the one that asks.
-Any error but one about Redis cuts a claim off, such as that of a signal handler that limits a time.
+Any error but one about Redis cuts a claim off, such as that of a signal handler that limits a time. It always
+goes on, after one try: a claim that sleeps can also be cut off while Redis does not answer.
 
 A loop that is closed does not hear the cause. So it looks for the task's cancellation or, blocking, at the
 context of `GeneratorExit`; if there is neither, it was left by `break`, and its errors are raised.
