@@ -41,15 +41,16 @@ def perform(step: Step, verbs: Verbs, *, repeated: bool, timeout: float | None =
         seconds = min(step.milliseconds / 1000, timeout / 2) if timeout else step.milliseconds / 1000
         command = (b"BLPOP", step.key, max(LEAST_BLOCK, seconds))
         then = step.then
-        reply, *more = yield [command] if then is None else [command, then.command(verbs)]
-        if isinstance(reply, exceptions.NoPermissionError):
-            raise refusal(reply, command)
+        woken, *replies = yield [command] if then is None else [command, then.command(verbs)]
+        if isinstance(woken, exceptions.NoPermissionError):
+            raise refusal(woken, command)
         took = (time.monotonic() - began) * 1000
         if then is None:
             return took
-        if isinstance(more[0], Exception):  # the server does not have the verb, or refuses the call
+        (reply,) = replies
+        if isinstance(reply, Exception):  # the server does not have the verb, or refuses the call
             return took, *(yield from exchange((then,), verbs, repeated=repeated))
-        return took, then.read(more[0], repeated)
+        return took, then.read(reply, repeated)
     if isinstance(step, Pipeline):
         return (yield from exchange(step.calls, verbs, repeated=repeated))
     (result,) = yield from exchange((step,), verbs, repeated=repeated)

@@ -35,7 +35,8 @@ FORMS = {name: (b"0",) * count for count, names in _ARGUMENTS.items() for name i
 # A consumer that claims must also settle, so the rights for all of these are checked before its first claim.
 _AFTER = {"claim": ("ack", "nack", "poison", "release", "pass_on", "extend")}
 # The plain commands that write.
-WRITES = frozenset(b"DEL HDEL HINCRBY HSET HSETNX LPOP LTRIM PEXPIRE RPUSH SADD SET SREM XADD XTRIM".split())
+_WRITING = b"BLPOP DEL HDEL HINCRBY HSET HSETNX LPOP LTRIM PEXPIRE RPUSH SADD SET SREM XADD XTRIM"
+WRITES = frozenset(_WRITING.split())
 
 
 class Rights:

@@ -71,6 +71,17 @@ async def connections_of(broker: Any) -> Any:
     return bare._connections
 
 
+def put_talk(connections: Any, talk: Callable[..., Any]) -> None:
+    """From now on these connections, and those for their last calls, make round trips like this."""
+
+    def in_haste() -> Any:
+        hasty = type(connections).in_haste(connections)
+        hasty._talk = connections._talk
+        return hasty
+
+    connections._talk, connections.in_haste = talk, in_haste
+
+
 def refuse_beside(connections: Any, word: bytes, note: bytes) -> None:
     """From now on the server refuses a command of this name that is sent in one batch with another one."""
     talk: Callable[..., Any] = connections._talk
@@ -89,7 +100,7 @@ def refuse_beside(connections: Any, word: bytes, note: bytes) -> None:
     def blocking(commands: list[tuple[Any, ...]]) -> list[Any]:
         return after(commands, talk(commands))
 
-    connections._talk = awaiting if inspect.iscoroutinefunction(talk) else blocking
+    put_talk(connections, awaiting if inspect.iscoroutinefunction(talk) else blocking)
 
 
 def told_of(connections: Any) -> list[tuple[Any, ...]]:
@@ -105,7 +116,7 @@ def told_of(connections: Any) -> list[tuple[Any, ...]]:
         seen.extend(commands)
         return talk(commands)  # type: ignore[no-any-return]
 
-    connections._talk = awaiting if inspect.iscoroutinefunction(talk) else blocking
+    put_talk(connections, awaiting if inspect.iscoroutinefunction(talk) else blocking)
     return seen
 
 
@@ -137,7 +148,7 @@ def lose(connections: Any, verb: str, times: int, *, arrives: bool = True) -> Lo
         before(commands)
         return after(commands, talk(commands))
 
-    connections._talk = awaiting if inspect.iscoroutinefunction(talk) else blocking
+    put_talk(connections, awaiting if inspect.iscoroutinefunction(talk) else blocking)
     return lost
 
 
@@ -151,11 +162,11 @@ def unheard(connections: Any) -> Iterator[None]:
         message = "there is no connection"
         raise Unheard(message)
 
-    connections._talk = nobody
+    put_talk(connections, nobody)
     try:
         yield
     finally:
-        connections._talk = talk
+        put_talk(connections, talk)
 
 
 async def change_talk(
@@ -171,4 +182,4 @@ async def change_talk(
     def blocking(commands: list[Any]) -> list[Any]:
         return heard(talk(sent(commands)))
 
-    connections._talk = awaiting if inspect.iscoroutinefunction(talk) else blocking
+    put_talk(connections, awaiting if inspect.iscoroutinefunction(talk) else blocking)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from rq_dlq.core.steps.call import Call, Command
-from rq_dlq.core.steps.step import Pipeline
+from rq_dlq.core.steps.step import calls_of
 
 
 async def drive(broker: Any, steps: Any, between: Callable[[str], Awaitable[None]]) -> Any:
@@ -36,13 +35,6 @@ async def stop_after(broker: Any, steps: Any, script: str) -> None:
         if any(call.verb == script for call in calls_of(step)):
             steps.close()
             return
-
-
-def calls_of(step: Any) -> list[Any]:
-    """The calls and commands of a step; a command has no verb."""
-    if isinstance(step, Pipeline):
-        return [*step.calls]
-    return [step] if isinstance(step, Call | Command) else []
 
 
 def alone(step: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rq_dlq.asyncio
-from tests.behaviour.faults import connections_of, lose, lose_calls, meanwhile
+from tests.behaviour.faults import connections_of, lose, lose_calls, meanwhile, put_talk
 from tests.servers.counts import verb_of
 from tests.tables import each_row_afresh
 from tests.variants import both_colours
@@ -176,7 +176,7 @@ async def test_a_claim_that_is_read_late_gives_back_what_it_took(server: str, ta
             await talk(late[0])
             return replies
 
-        connections._talk = talk_late
+        put_talk(connections, talk_late)
         with pytest.raises(asyncio.CancelledError):
             await take(queue)
         stats = await queue.stats()

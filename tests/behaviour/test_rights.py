@@ -160,11 +160,16 @@ async def test_keys_are_named_by_their_queue(user: Callable[..., Any], admin: An
         await user("producer", "resetkeys", "~rq:{*").queue("orders").send("x")
 
 
-async def test_what_a_wait_takes(user: Callable[..., Any]) -> None:
+async def test_what_a_wait_takes(user: Callable[..., Any], admin: Any) -> None:
+    """It is refused before the claim that is sent with it is carried out."""
+    await user("producer").queue("orders").send("x")
     queue = user("consumer", "-blpop").queue("orders")
-    assert await queue.claim() == []
-    with pytest.raises(MissingRights, match=r"\+blpop"):
+    await queue.ack(await queue.claim())
+    admin.config_resetstat()
+    with pytest.raises(MissingRights, match=r"lacks \+blpop"):
         await queue.claim(wait="1m")
+    said = calls(admin)
+    assert said.get("evalsha", 0) + said.get("fcall", 0) == 1, "the claim before the wait"
 
 
 async def test_what_loading_a_script_takes(user: Callable[..., Any], admin: Any, real: Server) -> None:

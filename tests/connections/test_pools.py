@@ -21,6 +21,8 @@ from rq_dlq._redis import Retries, pools
 from rq_dlq._redis.blocking.link import Link
 from rq_dlq._redis.connection import arguments
 from rq_dlq.core.settling import settle
+from rq_dlq.core.steps.call import Command
+from tests.behaviour.stepping import alone
 from tests.colours import Awaited
 from tests.connections.conftest import Opening
 from tests.connections.sources import Colour, Direct, ways
@@ -232,6 +234,19 @@ async def test_a_commit_that_times_out_while_it_is_written_may_still_arrive(
             await done_with(queue, 2)
         await session.commit()
         assert (await queue.stats()).totals["sent"] == 2
+
+
+async def test_the_last_calls_take_a_second_whatever_the_timeout(
+    opened: Opening, server: Server, raw: Any
+) -> None:
+    """Whoever interrupts a program while Redis does not answer would wait for ten minutes."""
+    del raw
+    async with opened(f"unix://{server.socket}?socket_timeout=600", retries=ONCE) as broker:
+        await broker.queues()
+        blocking = isinstance(broker, Awaited)
+        connections: Any = Awaited(broker.inner._connections) if blocking else broker._connections
+        with frozen(server), pytest.raises(BrokerUnavailable):
+            await connections.run_once(alone(Command((b"PING",))))
 
 
 def test_a_wait_is_shorter_than_the_timeout_of_the_pool(server: Server, raw: Any) -> None:

@@ -126,13 +126,14 @@ class AsyncConnections:
         Raises:
             BrokerUnavailable: the server does not answer, or not in time.
         """
-        brief = copy(self)
-        vars(brief)["_patience"] = ONE_TRY
+        brief = self.in_haste()
         try:
             async with briefly():
                 return await brief.run(steps)
         except TimeoutError as error:
             raise self._unavailable(error) from None
+        finally:
+            await brief.close()
 
     async def _perform(self, step: Step) -> Any:
         try:
@@ -143,7 +144,7 @@ class AsyncConnections:
             await self._failed(tries := Tries(step, self._patience.limit()), error)
             if self._patience.end_with(error):
                 raise tries.of_last_try(self._unavailable(error)) from error
-        if isinstance(step, Wait):  # a wait changes nothing, and the next call finds the server again
+        if isinstance(step, Wait):  # it need not be repeated, and the next call finds the server again
             took = await self._spread(step)
             return took if step.then is None else (took, await self._perform(repetition(step.then)))
         if self._revive is not None:

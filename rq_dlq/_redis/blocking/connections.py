@@ -127,13 +127,14 @@ class Connections:
         Raises:
             BrokerUnavailable: the server does not answer, or not in time.
         """
-        brief = copy(self)
-        vars(brief)["_patience"] = ONE_TRY
+        brief = self.in_haste()
         try:
             with briefly():
                 return brief.run(steps)
         except TimeoutError as error:
             raise self._unavailable(error) from None
+        finally:
+            brief.close()
 
     def _perform(self, step: Step) -> Any:
         try:
@@ -144,7 +145,7 @@ class Connections:
             self._failed(tries := Tries(step, self._patience.limit()), error)
             if self._patience.end_with(error):
                 raise tries.of_last_try(self._unavailable(error)) from error
-        if isinstance(step, Wait):  # a wait changes nothing, and the next call finds the server again
+        if isinstance(step, Wait):  # it need not be repeated, and the next call finds the server again
             took = self._spread(step)
             return took if step.then is None else (took, self._perform(repetition(step.then)))
         if self._revive is not None:

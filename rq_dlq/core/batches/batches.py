@@ -134,7 +134,7 @@ def _claim_once(
     asleep: bool,
 ) -> Steps[tuple[claiming_calls.Claimed | None, int | Word]]:
     """Make one claim of a batch; None: it got nothing. Also, as `Claimed.wait`, when to claim again."""
-    del asleep
+    del asleep  # a batch has no permit
     claimed: claiming_calls.Claimed = yield claiming_calls.claim(
         queue.keys,
         part=queue.part,

@@ -4,8 +4,8 @@ A client that finds nothing sleeps on `wake` (BLPOP) for at most a second, then 
 claims once per second. `send`, and any call that makes a message ready, pushes one token; the claim that it
 wakes pushes the next one if more is ready. For future work one sleeping client holds the `alarm` and wakes in
 time; when it gets other work or stops, it wakes another client, which takes the alarm. A client whose
-connection is lost during its sleep waits for a random part of the remaining time, so that a thousand clients
-do not return at once.
+connection is lost during its sleep waits for a random part of that sleep, so that a thousand clients do not
+return at once.
 
 - *The claim after a wait is sent with the wait.* Redis carries it out as soon as the BLPOP ends, so a message
   is with its client after one reply in place of two: at the median of an idle queue a fifth sooner. It is
@@ -196,8 +196,8 @@ def patiently(
         patience = 0 if stops else max(0, min(left - pause, MAX_BLOCK))
         if pause > 0:
             key = queue.keys["wake"] if queue.part == "live" else queue.keys.silent
-            claim_then = once(patience, alarmed=alarmed, thorough=thorough, asleep=True)
-            took, (claimed, wait_for) = yield from after(Wait(key, pause), queue.keys, claim_then)
+            claiming = once(patience, alarmed=alarmed, thorough=thorough, asleep=True)
+            took, (claimed, wait_for) = yield from after(Wait(key, pause), queue.keys, claiming)
             left -= int(took)
         else:
             claimed, wait_for = yield from once(patience, alarmed=alarmed, thorough=thorough, asleep=False)

@@ -80,6 +80,8 @@ def riding(rider: Steps[object], steps: Steps[R]) -> Steps[R]:
 def after(wait: Wait, keys: Keys, steps: Steps[R]) -> Steps[tuple[float, R]]:
     """Wait, then run the steps. If their first call is for these keys, the server makes it as the wait ends.
 
+    So the steps begin before the wait, and their first call is of that time.
+
     Args:
         keys: of the queue that is waited for.
 

@@ -80,11 +80,11 @@ Steps: TypeAlias = Generator[Step, Any, R]
 
 
 def calls_of(step: Step) -> Sequence[Call[Any] | Command[Any]]:
-    """The calls of a step, in order."""
+    """The calls of a step, in order; none for a mere wait."""
     if isinstance(step, Pipeline):
         return step.calls
     if isinstance(step, Wait):
-        return () if step.then is None else (step.then,)
+        return () if step.then is None else (Command((b"BLPOP", step.key, 0)), step.then)
     return (step,)
 
 

@@ -18,10 +18,11 @@ from rq_dlq.core.choosing.counting import groups
 from rq_dlq.core.groups import calls as group_calls
 from rq_dlq.core.pages.calls import END, START, scan
 from rq_dlq.core.steps.call import Call
+from rq_dlq.core.steps.step import calls_of
 from rq_dlq.values.wanted import STATE
 from tests.audit import audit
 from tests.behaviour.helpers import after, bury, one
-from tests.behaviour.stepping import alone, calls_of, drive
+from tests.behaviour.stepping import alone, drive
 from tests.conftest import MOVED_CLOCK, Clock
 from tests.tables import each_row_afresh
 
