@@ -73,6 +73,19 @@ async def test_a_slot_that_was_moved_between_two_calls(broker: Any, cluster: Clu
     audit(PlainClient(cluster), "orders")
 
 
+async def test_the_last_calls_know_the_nodes_and_the_rights(broker: Any, cluster: Cluster) -> None:
+    queue = broker.queue("orders")
+    await queue.send(1)
+    (one,) = await queue.claim()
+    for node in cluster.nodes:
+        said(node, "CONFIG", "RESETSTAT")
+    await broker.close()
+    stats = [node.client().info("commandstats") for node in cluster.nodes]
+    assert not [name for each in stats for name in each if name in {"cmdstat_multi", "cmdstat_cluster|slots"}]
+    assert (await queue.stats()).ready == 1
+    del one
+
+
 def test_what_is_sent_while_a_slot_moves_waits_for_it(cluster: Cluster) -> None:
     """No TRYAGAIN for the user, whom half of the keys here and half of them there do not concern."""
     move = moving(cluster)

@@ -249,6 +249,19 @@ async def test_the_last_calls_take_a_second_whatever_the_timeout(
             await connections.run_once(alone(Command((b"PING",))))
 
 
+async def test_the_last_calls_do_not_check_rights_again(opened: Opening, server: Server, raw: Any) -> None:
+    """Hundreds of tasks that are cancelled at once have one second together."""
+    async with opened(server.url) as broker:
+        queue = broker.queue("a")
+        await queue.send(1)
+        (one,) = await queue.claim()
+        raw.config_resetstat()
+        await broker.close()
+        assert "cmdstat_multi" not in raw.info("commandstats")
+        assert (await queue.stats()).ready == 1
+        del one
+
+
 def test_a_wait_is_shorter_than_the_timeout_of_the_pool(server: Server, raw: Any) -> None:
     """Else each looks like a server that is gone, and nobody is woken."""
     pool = redis.ConnectionPool(host="127.0.0.1", port=server.port, socket_timeout=0.6)

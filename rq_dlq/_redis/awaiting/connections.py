@@ -28,7 +28,7 @@ from rq_dlq._redis.errors import (
 from rq_dlq._redis.exchange import exchange, failure, perform
 from rq_dlq._redis.guard import Guard
 from rq_dlq._redis.loading import for_server, runs_otherwise
-from rq_dlq._redis.pools import AWAITING, hasty, pool_of
+from rq_dlq._redis.pools import AWAITING, pool_of
 from rq_dlq._redis.retries import FAIL_FAST, ONE_TRY, Retries
 from rq_dlq._redis.tries import Tries
 from rq_dlq._redis.urls import masked
@@ -289,9 +289,7 @@ class AsyncConnections:
 
     def in_haste(self) -> AsyncConnections:
         """New connections to the same server with a timeout of a second, for calls that are tried once."""
-        link = AsyncLink(lambda: hasty(self.pool, AWAITING), ours=True)
-        clustered = isinstance(self._link, AsyncNodes)
-        return self._over(AsyncNodes(link) if clustered else link, ONE_TRY, self._node)
+        return self._over(self._link.in_haste(), ONE_TRY, self._node)
 
     async def close(self) -> None:
         """Close the connections; the next run opens new ones."""

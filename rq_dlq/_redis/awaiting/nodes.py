@@ -41,6 +41,13 @@ class AsyncNodes:
         found = self._links.get(node)
         return found or self._links.setdefault(node, self._links[self.cluster.seed].at(node))
 
+    def in_haste(self) -> AsyncNodes:
+        """Links to the same nodes with a timeout of a second; see `AsyncLink.in_haste`."""
+        nodes = AsyncNodes(self._links[self.cluster.seed].in_haste())
+        nodes.cluster = self.cluster
+        nodes._links |= {node: link.in_haste() for node, link in [*self._links.items()]}
+        return nodes
+
     def any_link(self) -> AsyncLink:
         """The link to a node that has not failed lately."""
         return self.link(self.cluster.node_of(None))

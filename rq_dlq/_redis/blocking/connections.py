@@ -29,7 +29,7 @@ from rq_dlq._redis.errors import (
 from rq_dlq._redis.exchange import exchange, failure, perform
 from rq_dlq._redis.guard import Guard
 from rq_dlq._redis.loading import for_server, runs_otherwise
-from rq_dlq._redis.pools import BLOCKING, hasty, pool_of
+from rq_dlq._redis.pools import BLOCKING, pool_of
 from rq_dlq._redis.retries import FAIL_FAST, ONE_TRY, Retries
 from rq_dlq._redis.tries import Tries
 from rq_dlq._redis.urls import masked
@@ -290,9 +290,7 @@ class Connections:
 
     def in_haste(self) -> Connections:
         """New connections to the same server with a timeout of a second, for calls that are tried once."""
-        link = Link(lambda: hasty(self.pool, BLOCKING), ours=True)
-        clustered = isinstance(self._link, Nodes)
-        return self._over(Nodes(link) if clustered else link, ONE_TRY, self._node)
+        return self._over(self._link.in_haste(), ONE_TRY, self._node)
 
     def close(self) -> None:
         """Close the connections; the next run opens new ones."""
