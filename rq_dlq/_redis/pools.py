@@ -42,6 +42,7 @@ resources.files("rq_dlq")  # for the Lua files
 SOCKET_TIMEOUT = 5.0  # seconds
 CONNECT_TIMEOUT = 2.0
 HASTY = 1.0  # the timeout for the last calls of a program, seconds
+NO_LIMIT = 1 << 20  # connections: a worker uses one for each thread; redis-py 8 has a limit of 100
 SHORTEST_TIMEOUT = 2 * MAX_BLOCK / 1000  # a server in a blocking call must not look dead
 SENTINEL_PORT = 26_379
 SENTINEL_TIMEOUT = 1.0  # seconds until the next sentinel is asked
@@ -149,9 +150,11 @@ def pool_at(pool: Any, host: str, port: int, colour: Colour) -> Any:
 
 
 def hasty(pool: Any, colour: Colour) -> Any:
-    """A connection pool for the same server with a timeout of a second."""
+    """A connection pool for the same server with a timeout of a second, for any number of connections."""
     settings = {**pool.connection_kwargs, "socket_timeout": HASTY, "socket_connect_timeout": HASTY}
-    return colour.connection.ConnectionPool(connection_class=pool.connection_class, **settings)
+    return colour.connection.ConnectionPool(
+        connection_class=pool.connection_class, max_connections=NO_LIMIT, **settings
+    )
 
 
 def pools_of(pool: Any) -> list[Any]:
@@ -170,7 +173,7 @@ def _settings(url: str, colour: Colour) -> dict[str, Any]:
         "socket_connect_timeout": CONNECT_TIMEOUT,
         "protocol": 2,
         "health_check_interval": 0,
-        "max_connections": 1 << 20,  # a worker uses one connection per thread; redis-py 8 has a limit of 100
+        "max_connections": NO_LIMIT,
         **_DRIVER,
         **given,
         "socket_timeout": max(given.get("socket_timeout", SOCKET_TIMEOUT), SHORTEST_TIMEOUT),

@@ -262,6 +262,18 @@ async def test_the_last_calls_do_not_check_rights_again(opened: Opening, server:
         del one
 
 
+async def test_hundreds_are_in_haste_at_once(server: Server, raw: Any) -> None:
+    """The limit of redis-py's pools is a hundred connections, and a shared pool may have a lower one."""
+    del raw
+    pool = redis.asyncio.BlockingConnectionPool.from_url(server.url, max_connections=2)
+    async with rq_dlq.asyncio.Broker(pool=pool) as broker:
+        await broker.queues()
+        connections: Any = broker._connections
+        last = (connections.run_once(alone(Command((b"PING",)))) for _ in range(150))
+        assert await asyncio.gather(*last) == [b"PONG"] * 150
+    await pool.disconnect()
+
+
 def test_a_wait_is_shorter_than_the_timeout_of_the_pool(server: Server, raw: Any) -> None:
     """Else each looks like a server that is gone, and nobody is woken."""
     pool = redis.ConnectionPool(host="127.0.0.1", port=server.port, socket_timeout=0.6)
