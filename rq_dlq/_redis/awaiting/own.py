@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 VERSION = tuple(int(part) for part in redis.__version__.split(".")[:3] if part.isdigit())
 LAST_SECOND = 1.0
+CUTS_ANY_CALL: bool = True  # `briefly` ends a call whatever the timeout of its connection
 LOOK = 0.05  # seconds between two checks of a threading.Event
 ALWAYS_DECODED = (5, 0, 4)  # older async connections decode replies if the pool has decode_responses
 _OF_THE_PARENT: list[object] = []  # a forked child must not close these: it shares its parent's epoll

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator
 
+CUTS_ANY_CALL: bool = False  # only the timeout of its connection ends a call
+
 
 class Idle:
     """The idle connections, safe with threads and after a fork.
