@@ -14,7 +14,7 @@ from redis import exceptions
 from rq_dlq._redis.awaiting.link import AsyncLink
 from rq_dlq._redis.awaiting.listener import AsyncListener
 from rq_dlq._redis.awaiting.nodes import AsyncNodes
-from rq_dlq._redis.awaiting.own import CUTS_ANY_CALL, briefly, sleep
+from rq_dlq._redis.awaiting.own import briefly, sleep
 from rq_dlq._redis.cluster import is_node
 from rq_dlq._redis.errors import (
     TRANSIENT,
@@ -126,16 +126,12 @@ class AsyncConnections:
         Raises:
             BrokerUnavailable: the server does not answer, or not in time.
         """
-        brief = copy(self) if CUTS_ANY_CALL else self.in_haste()
-        vars(brief)["_patience"] = ONE_TRY
         try:
-            async with briefly():
+            async with briefly(self) as brief:
+                vars(brief)["_patience"] = ONE_TRY
                 return await brief.run(steps)
         except TimeoutError as error:
             raise self._unavailable(error) from None
-        finally:
-            if not CUTS_ANY_CALL:
-                await brief.close()
 
     async def _perform(self, step: Step) -> Any:
         try:

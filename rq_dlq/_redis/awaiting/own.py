@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import redis
 from redis import exceptions
@@ -17,11 +17,11 @@ from rq_dlq.values.forks import this_process
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
 VERSION = tuple(int(part) for part in redis.__version__.split(".")[:3] if part.isdigit())
+T = TypeVar("T")
 LAST_SECOND = 1.0
-CUTS_ANY_CALL: bool = True  # `briefly` ends a call whatever the timeout of its connection
 LOOK = 0.05  # seconds between two checks of a threading.Event
 ALWAYS_DECODED = (5, 0, 4)  # older async connections decode replies if the pool has decode_responses
 _OF_THE_PARENT: list[object] = []  # a forked child must not close these: it shares its parent's epoll
@@ -155,9 +155,14 @@ async def reply_within(connection: Any, seconds: float) -> Any:
         return LATE
 
 
-def briefly() -> asyncio.Timeout:
-    """The timeout for the last calls of a cancelled task: one second."""
-    return asyncio.timeout(LAST_SECOND)
+@asynccontextmanager
+async def briefly(connections: T) -> AsyncIterator[T]:
+    """The same connections, with a second for all last calls of a cancelled task.
+
+    Hundreds may be cancelled at once, and new connections for each would take longer.
+    """
+    async with asyncio.timeout(LAST_SECOND):
+        yield copy(connections)
 
 
 async def sleep(milliseconds: float, until: threading.Event | None) -> None:

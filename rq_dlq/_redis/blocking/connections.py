@@ -15,7 +15,7 @@ from redis import exceptions
 from rq_dlq._redis.blocking.link import Link
 from rq_dlq._redis.blocking.listener import Listener
 from rq_dlq._redis.blocking.nodes import Nodes
-from rq_dlq._redis.blocking.own import CUTS_ANY_CALL, briefly, sleep
+from rq_dlq._redis.blocking.own import briefly, sleep
 from rq_dlq._redis.cluster import is_node
 from rq_dlq._redis.errors import (
     TRANSIENT,
@@ -127,16 +127,12 @@ class Connections:
         Raises:
             BrokerUnavailable: the server does not answer, or not in time.
         """
-        brief = copy(self) if CUTS_ANY_CALL else self.in_haste()
-        vars(brief)["_patience"] = ONE_TRY
         try:
-            with briefly():
+            with briefly(self) as brief:
+                vars(brief)["_patience"] = ONE_TRY
                 return brief.run(steps)
         except TimeoutError as error:
             raise self._unavailable(error) from None
-        finally:
-            if not CUTS_ANY_CALL:
-                brief.close()
 
     def _perform(self, step: Step) -> Any:
         try:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from redis import exceptions
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator
 
-CUTS_ANY_CALL: bool = False  # only the timeout of its connection ends a call
+T = TypeVar("T")
 
 
 class Idle:
@@ -76,9 +76,15 @@ def reply_within(connection: Any, seconds: float) -> Any:
         set_timeout(connection, usual)
 
 
-def briefly() -> AbstractContextManager[None]:
-    """No timeout other than the connection's."""
-    return nullcontext()
+@contextmanager
+def briefly(connections: T) -> Iterator[T]:
+    """New connections for a program's last calls: a call ends only by their timeout, a second."""
+    given: Any = connections
+    brief = given.in_haste()
+    try:
+        yield brief
+    finally:
+        brief.close()
 
 
 def sleep(milliseconds: float, until: threading.Event | None) -> None:
