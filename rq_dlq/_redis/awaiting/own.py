@@ -17,7 +17,7 @@ from rq_dlq.values.forks import this_process
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 
 VERSION = tuple(int(part) for part in redis.__version__.split(".")[:3] if part.isdigit())
 T = TypeVar("T")
@@ -156,7 +156,7 @@ async def reply_within(connection: Any, seconds: float) -> Any:
 
 
 @asynccontextmanager
-async def briefly(connections: T) -> AsyncIterator[T]:
+async def briefly(connections: T) -> AsyncGenerator[T]:
     """The same connections, with a second for all last calls of a cancelled task.
 
     Hundreds may be cancelled at once, and new connections for each would take longer.

@@ -13,7 +13,7 @@ from rq_dlq.values.forks import this_process
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ def reply_within(connection: Any, seconds: float) -> Any:
 
 
 @contextmanager
-def briefly(connections: T) -> Iterator[T]:
+def briefly(connections: T) -> Generator[T]:
     """New connections for a program's last calls: a call ends only by their timeout, a second."""
     given: Any = connections
     brief = given.in_haste()
