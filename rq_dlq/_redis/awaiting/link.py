@@ -70,10 +70,7 @@ class AsyncLink:
         return link
 
     def in_haste(self) -> AsyncLink:
-        """A link to the same server with a timeout of a second, always the same one: its user has our rights.
-
-        Hundreds of tasks may be cancelled at once, and together have that second.
-        """
+        """The link to the same server with a timeout of a second; its user has our rights."""
         if self._in_haste is None:
             link = AsyncLink(lambda: hasty(self.pool, AWAITING), ours=True)
             link.rights, link.proven = self.rights, self.proven

@@ -71,10 +71,7 @@ class Link:
         return link
 
     def in_haste(self) -> Link:
-        """A link to the same server with a timeout of a second, always the same one: its user has our rights.
-
-        Hundreds of tasks may be cancelled at once, and together have that second.
-        """
+        """The link to the same server with a timeout of a second; its user has our rights."""
         if self._in_haste is None:
             link = Link(lambda: hasty(self.pool, BLOCKING), ours=True)
             link.rights, link.proven = self.rights, self.proven
